@@ -1,5 +1,46 @@
-GO ?= go
-export CGO_ENABLED ?= 0
+# Warren. Needs Go (see go.mod) and make, nothing else; `make race` needs a C compiler.
+GO      ?= go
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+LDFLAGS  = -s -w -X warren/ctl/command.Version=$(VERSION)
+TOOLS    = rabbitmqctl rabbitmq-queues rabbitmq-diagnostics rabbitmq-upgrade
+
+STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
+
+export CGO_ENABLED = 0
+
+.PHONY: build run test race lint bench fmt clean soak
 
 build:
-	$(GO) build -o bin/warren ./ctl/warren
+	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/warren ./ctl/warren
+	@for t in $(TOOLS); do ln -sf warren bin/$$t; done
+
+run: build
+	bin/warren cluster start --nodes 3 --dir .warren
+
+test: build
+	$(GO) test -timeout 280s ./...
+
+race: export CGO_ENABLED = 1
+race: build
+	$(GO) test -race -timeout 20m ./...
+
+lint:
+	@files=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$files" ]; then echo "gofmt would change:"; echo "$$files"; exit 1; fi
+	$(GO) vet ./...
+	$(GO) run $(STATICCHECK) ./...
+
+fmt:
+	gofmt -w $$(git ls-files '*.go')
+
+# Longer than `make test` allows. SEEDS= how many simulated histories, SEED= one of them, CRASHES= how many kill -9.
+SEEDS   ?= 50000
+CRASHES ?= 30
+soak:
+	SEEDS=$(SEEDS) SEED=$(SEED) $(GO) test -timeout 12h -count=1 -run 'TestSimulation' ./dataplane/gm/gmtest ./dataplane/mirror ./dataplane/queue/... ./dataplane/origin/...
+	CRASHES=$(CRASHES) $(GO) test -timeout 2h -count=1 -run 'Crash' ./dataplane/backingqueue/...
+
+bench:
+	$(GO) test -run '^$$' -bench . -benchmem ./dataplane/... ./bench/...
+
+clean:
+	rm -rf bin .warren

@@ -1,0 +1,277 @@
+// Package cluster starts and steers local clusters of real Warren processes for tests.
+//
+// It uses nothing but what an operator has: bin/warren's `cluster` command and the tools of the `rabbitmqctl` family.
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+const (
+	amqpPort      = 5672
+	internodePort = 25672
+	startTimeout  = 2 * time.Minute
+)
+
+var build = sync.OnceValues(buildBinary)
+
+// buildBinary builds warren and the links by whose names it acts as the tools, once for a test process.
+func buildBinary() (string, error) {
+	dir, err := os.MkdirTemp("", "warren-bin-")
+	if err != nil {
+		return "", fmt.Errorf("make a directory for the binary: %w", err)
+	}
+	bin := filepath.Join(dir, "warren")
+	cmd := exec.Command("go", "build", "-o", bin, "warren/ctl/warren")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build warren: %w\n%s", err, out)
+	}
+	for _, tool := range []string{"rabbitmqctl", "rabbitmq-queues", "rabbitmq-diagnostics", "rabbitmq-upgrade"} {
+		if err := os.Symlink("warren", filepath.Join(dir, tool)); err != nil {
+			return "", fmt.Errorf("link %s: %w", tool, err)
+		}
+	}
+	return bin, nil
+}
+
+// Cleanup removes the binary that tests built; call it at the end of TestMain.
+func Cleanup() {
+	if bin, err := build(); err == nil {
+		_ = os.RemoveAll(filepath.Dir(bin))
+	}
+}
+
+// Binary is the path of the warren binary under test.
+func Binary(t testing.TB) string {
+	t.Helper()
+	bin, err := build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bin
+}
+
+// Cluster is a local cluster of Nodes processes named rabbit1@localhost, rabbit2@localhost, ….
+type Cluster struct {
+	Dir    string
+	Offset int
+	Nodes  int
+	bin    string
+	t      testing.TB
+}
+
+// Start starts n nodes and stops them when the test ends; a failed test prints the end of each node's log.
+func Start(t testing.TB, n int) *Cluster {
+	t.Helper()
+	c := &Cluster{Dir: t.TempDir(), Nodes: n, bin: Binary(t), t: t}
+	c.Offset = freeOffset(t, n)
+	t.Cleanup(c.end)
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	out, err := c.command(ctx, "cluster", "start", "--nodes", strconv.Itoa(n), "--dir", c.Dir,
+		"--port-offset", strconv.Itoa(c.Offset), "--detach").CombinedOutput()
+	if err != nil {
+		t.Fatalf("start a cluster of %d: %v\n%s", n, err, out)
+	}
+	return c
+}
+
+// freeOffset finds an offset whose ports are free, below the range that the system hands out by itself.
+func freeOffset(t testing.TB, n int) int {
+	t.Helper()
+	for range 200 {
+		offset := 1000 + 10*rand.IntN(500)
+		if portsFree(offset, n) {
+			return offset
+		}
+	}
+	t.Fatal("no free ports for a local cluster")
+	return 0
+}
+
+func portsFree(offset, n int) bool {
+	for i := range n {
+		for _, base := range []int{amqpPort, internodePort} {
+			ln, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(base+offset+i)))
+			if err != nil {
+				return false
+			}
+			_ = ln.Close()
+		}
+	}
+	return true
+}
+
+func (c *Cluster) command(ctx context.Context, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, c.bin, args...)
+	cmd.WaitDelay = time.Second
+	return cmd
+}
+
+func (c *Cluster) end() {
+	if c.t.Failed() {
+		for i := 1; i <= c.Nodes; i++ {
+			c.t.Logf("log of %s, its end:\n%s", c.Name(i), c.LogTail(i, 40))
+		}
+	}
+	for i := 1; i <= c.Nodes; i++ {
+		_ = c.signal(i, syscall.SIGCONT)
+		_ = c.signal(i, syscall.SIGKILL)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	if out, err := c.command(ctx, "cluster", "stop", "--dir", c.Dir).CombinedOutput(); err != nil {
+		c.t.Errorf("stop the cluster: %v\n%s", err, out)
+	}
+}
+
+// Name is the node name of node i, counted from 1.
+func (c *Cluster) Name(i int) string { return fmt.Sprintf("rabbit%d@localhost", i) }
+
+// Index is the number of the node called name.
+func (c *Cluster) Index(name string) int {
+	c.t.Helper()
+	for i := 1; i <= c.Nodes; i++ {
+		if c.Name(i) == name {
+			return i
+		}
+	}
+	c.t.Fatalf("no node is called %q", name)
+	return 0
+}
+
+// Address is where node i listens for AMQP clients.
+func (c *Cluster) Address(i int) string {
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(amqpPort+c.Offset+i-1))
+}
+
+// URI is the AMQP URI of node i for the default user.
+func (c *Cluster) URI(i int) string { return "amqp://guest:guest@" + c.Address(i) + "/" }
+
+// Result is what a command printed and how it ended.
+type Result struct {
+	Stdout, Stderr string
+	Code           int
+}
+
+// Tool runs one of the tools (rabbitmqctl, …) against node i.
+func (c *Cluster) Tool(tool string, i int, args ...string) Result {
+	c.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, filepath.Join(filepath.Dir(c.bin), tool), append([]string{"-n", c.Name(i)}, args...)...)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = &stdout, &stderr, time.Second
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		c.t.Fatalf("run %s: %v", tool, err)
+	}
+	return Result{stdout.String(), stderr.String(), cmd.ProcessState.ExitCode()}
+}
+
+// Ctl runs rabbitmqctl against node i and fails the test if it does not succeed.
+func (c *Cluster) Ctl(i int, args ...string) string {
+	c.t.Helper()
+	r := c.Tool("rabbitmqctl", i, args...)
+	if r.Code != 0 {
+		c.t.Fatalf("rabbitmqctl -n %s %s: exit %d\n%s%s", c.Name(i), strings.Join(args, " "), r.Code, r.Stdout, r.Stderr)
+	}
+	return r.Stdout
+}
+
+// verb runs `warren cluster VERB` on this cluster.
+func (c *Cluster) verb(args ...string) {
+	c.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	args = append([]string{"cluster", args[0], "--dir", c.Dir}, args[1:]...)
+	if out, err := c.command(ctx, args...).CombinedOutput(); err != nil {
+		c.t.Fatalf("warren %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+}
+
+// Kill sends SIGKILL to node i and waits until the process is gone.
+func (c *Cluster) Kill(i int) { c.t.Helper(); c.verb("kill", strconv.Itoa(i)) }
+
+// StopNode stops node i in good order.
+func (c *Cluster) StopNode(i int) { c.t.Helper(); c.verb("stop-node", strconv.Itoa(i)) }
+
+// StartNode starts node i again, on the data it left.
+func (c *Cluster) StartNode(i int) { c.t.Helper(); c.verb("start-node", strconv.Itoa(i)) }
+
+// Signal sends sig to node i's process.
+func (c *Cluster) Signal(i int, sig syscall.Signal) {
+	c.t.Helper()
+	if err := c.signal(i, sig); err != nil {
+		c.t.Fatalf("send %v to %s: %v", sig, c.Name(i), err)
+	}
+}
+
+func (c *Cluster) signal(i int, sig syscall.Signal) error {
+	pid, err := c.pid(i)
+	if err != nil {
+		return err
+	}
+	return syscall.Kill(pid, sig)
+}
+
+func (c *Cluster) nodeDir(i int) string { return filepath.Join(c.Dir, fmt.Sprintf("rabbit%d", i)) }
+
+func (c *Cluster) pid(i int) (int, error) {
+	b, err := os.ReadFile(filepath.Join(c.nodeDir(i), "pid"))
+	if err != nil {
+		return 0, err
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(strings.SplitN(string(b), "\n", 2)[0]))
+	if err != nil {
+		return 0, fmt.Errorf("pid file of node %d: %w", i, err)
+	}
+	// A pid file may outlive its process, and the number may be another's by now.
+	if exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid)); err != nil || exe != c.bin {
+		return 0, fmt.Errorf("node %d is not running", i)
+	}
+	return pid, nil
+}
+
+// Log is all that node i has logged.
+func (c *Cluster) Log(i int) string {
+	b, err := os.ReadFile(filepath.Join(c.nodeDir(i), "log"))
+	if err != nil {
+		return err.Error()
+	}
+	return string(b)
+}
+
+// LogTail is the last lines of node i's log.
+func (c *Cluster) LogTail(i, lines int) string {
+	all := strings.Split(strings.TrimSpace(c.Log(i)), "\n")
+	return strings.Join(all[max(0, len(all)-lines):], "\n")
+}
+
+// Eventually waits until cond holds; what names the condition. Bounds hangs only: the limit is generous.
+func Eventually(t testing.TB, limit time.Duration, what string, cond func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(limit)
+	for !cond() {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within %v: %s", limit, what)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}

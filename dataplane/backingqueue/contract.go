@@ -40,16 +40,16 @@ type Entry struct {
 
 // Stats is what a queue holds.
 type Stats struct {
-	Messages      int
-	Bytes         int64 // bodies
-	Persistent    int
-	MessagesRAM   int   // messages whose body is in memory
-	BytesRAM      int64 // their bodies
-	IndexBytes    int64 // memory of the index
-	FirstSeq      uint64 // lowest held, 0 if empty
-	LastSeq       uint64 // highest held, 0 if empty
-	NextSeq       uint64 // what Append expects at least: one above the highest ever appended, survives removal
-	PersistBytes  int64
+	Messages     int
+	Bytes        int64 // bodies
+	Persistent   int
+	MessagesRAM  int    // messages whose body is in memory
+	BytesRAM     int64  // their bodies
+	IndexBytes   int64  // memory of the index
+	FirstSeq     uint64 // lowest held, 0 if empty
+	LastSeq      uint64 // highest held, 0 if empty
+	NextSeq      uint64 // what Append expects at least: one above the highest ever appended, survives removal
+	PersistBytes int64
 }
 
 // Queue is one queue's copy. One caller at a time (its owner serialises); every method returns without waiting for the

@@ -1,0 +1,124 @@
+package config
+
+import (
+	"log/slog"
+	"time"
+)
+
+// Limits of the text. A configuration is written by hand; anything larger is a mistake.
+const (
+	MaxText = 1 << 20 // bytes of a file
+	MaxPeer = 64      // entries of a numbered list (listeners, peers)
+)
+
+// PauseMinority is the only way in which a cluster deals with a partition (metadata.md, "Never two masters").
+const PauseMinority = "pause_minority"
+
+// Config is a node's configuration. Default gives the one of an empty file; no field is left for its user to default, except
+// where a comment says what the zero value means. A Config is not changed after Parse and may be read by all goroutines.
+type Config struct {
+	Listeners []Listener // AMQP, in the order of their numbers; empty: serve no clients
+
+	Heartbeat  time.Duration // offered to clients; 0: none
+	FrameMax   uint32        // bytes, offered to clients; 0: no limit
+	ChannelMax uint16        // offered to clients; 0: no limit
+
+	DefaultUser     string
+	DefaultPassword string
+	DefaultVHost    string
+	// LoopbackUsers may only connect through the loopback interface. Sorted.
+	LoopbackUsers []string
+
+	ClusterName string // empty: named after the first node
+	// Peers are the other (and own) nodes of cluster_formation.classic_config, in the order of their numbers; empty: the node
+	// starts a cluster of its own.
+	Peers []Peer
+	// PartitionHandling is always PauseMinority; another value gives a Warning.
+	PartitionHandling string
+
+	LogLevel slog.Level
+
+	MemoryLimit Limit // memory high watermark
+	DiskFree    Limit // free disk space below which publishers are blocked
+
+	QueueMasterLocator string // client-local, min-masters or random
+	SyncBatchSize      int    // messages in a synchronisation batch where no policy says it
+
+	Internode Internode
+	Timing    Timing
+	// DebugListen is where net/http/pprof is served: a loopback address, or empty for nowhere.
+	DebugListen string
+}
+
+// Listener is an address to listen on. An empty Host means all interfaces.
+type Listener struct {
+	Host string
+	Port uint16
+}
+
+// Peer is a node of the cluster to form. Address is its inter-node address, host:port; where the file gives none it is
+// the host part of the name and the default port.
+type Peer struct {
+	Node    string
+	Address string
+}
+
+// Internode says where Raft, rings and operators' tools reach this node.
+type Internode struct {
+	Listen Listener
+	// Address is told to the other nodes, host:port; empty: the host part of the node's name and the port of Listen.
+	Address string
+}
+
+// Timing are the intervals of failure detection and of what follows it (metadata.md).
+type Timing struct {
+	HeartbeatInterval      time.Duration
+	Lease                  time.Duration
+	UnreachableAfter       time.Duration
+	MirrorReplacementDelay time.Duration
+	RecoveryWait           time.Duration
+}
+
+// Limit is an amount of memory or disk: exactly one of the fields is not zero.
+type Limit struct {
+	Absolute uint64  // bytes
+	Relative float64 // of the machine's memory
+}
+
+// Warning is a remark on a file that was accepted.
+type Warning struct {
+	File string
+	Line int
+	Text string
+}
+
+// DefaultInternodePort is the port of the inter-node listener.
+const DefaultInternodePort = 25672
+
+// Default is the configuration of an empty file. The defaults are RabbitMQ's 3.13 where it has the key.
+func Default() *Config {
+	return &Config{
+		Listeners:          []Listener{{Port: 5672}},
+		Heartbeat:          60 * time.Second,
+		FrameMax:           131072,
+		ChannelMax:         2047,
+		DefaultUser:        "guest",
+		DefaultPassword:    "guest",
+		DefaultVHost:       "/",
+		LoopbackUsers:      []string{"guest"},
+		PartitionHandling:  PauseMinority,
+		LogLevel:           slog.LevelInfo,
+		MemoryLimit:        Limit{Relative: 0.4},
+		DiskFree:           Limit{Absolute: 50_000_000},
+		QueueMasterLocator: "client-local",
+		SyncBatchSize:      4096,
+		Internode:          Internode{Listen: Listener{Host: "0.0.0.0", Port: DefaultInternodePort}},
+		Timing: Timing{
+			HeartbeatInterval:      500 * time.Millisecond,
+			Lease:                  3 * time.Second,
+			UnreachableAfter:       3 * time.Second,
+			MirrorReplacementDelay: 60 * time.Second,
+			RecoveryWait:           30 * time.Second,
+		},
+	}
+}

@@ -48,6 +48,9 @@ const (
 	WindowOpen
 	// ResetLink: the predecessor's link showed a gap (R2, a defect that is counted): re-establish the link to To.
 	ResetLink
+	// ViewInstalled: View is now this member's view. Number is the highest own message that was stable at that moment: a
+	// member which this view brought is reckoned to hold only own messages above it (R9).
+	ViewInstalled
 )
 
 // Output is one effect; the caller carries outputs out in the order in which they stand.
@@ -63,6 +66,7 @@ type Output struct {
 	Received  uint64 // Progress
 	Persisted uint64 // Progress
 	Baselines []Baseline
+	View      View // ViewInstalled
 }
 
 // Baseline is where a joiner's knowledge of a sender begins.

@@ -1,0 +1,57 @@
+package gm
+
+// Stats is what an operator wants to know of one group's member. All sizes are in bytes.
+type Stats struct {
+	View        uint64 // version of the newest installed view, 0 before the first
+	Members     int
+	Fresh       bool // waits for its first Start (R9)
+	Expelled    bool
+	Closing     int // senders that left and are not closed yet (R8)
+	Remembered  int // senders closed but not yet forgotten (R8)
+	LogMessages int // messages not yet known to be stable
+	LogBytes    int64
+	Unstable    int64 // own bulk not yet received by all, against Window
+	Window      int64
+
+	Predecessor Neighbour
+	Successor   Neighbour
+	Unsent      int   // messages that wait for the successor's credit
+	Credit      int64 // bytes of bulk that the successor still takes
+	Held        int64 // bytes of bulk from the predecessor not yet forwarded and persisted here
+	AsideFrames int   // frames of views not installed yet (R5)
+	AsideBytes  int64
+
+	Forwarded uint64 // messages sent to successors, repeats after a Start included
+	Repeats   uint64 // messages dropped because they were here already (R2)
+	Discarded uint64 // frames dropped by R5 or R7
+	Raised    uint64 // baselines raised after the first (R9)
+	Defects   Defects
+}
+
+// Neighbour is one side of the ring.
+type Neighbour struct {
+	Member  Member // zero if there is none
+	Up      bool   // the link is up
+	Started bool   // R7
+}
+
+// Defects count what the rules say cannot happen. Each one is a bug, here or in a peer; none of them delivers anything.
+type Defects struct {
+	Gaps        uint64 // R2: a message number was skipped, the link was reset
+	StableAhead uint64 // Stable for a message not received, the link was reset
+	UnknownView uint64 // a frame of a view that this member never installed, the link was reset
+	Overflow    uint64 // KeepAside exceeded, the link was reset
+	AfterClose  uint64 // a message of a closed sender (I5), dropped
+	CloseAt     uint64 // SenderClosed with another last number than received
+	BulkSenders uint64 // R10: two members broadcast bulk at the same time
+}
+
+// SenderStats is what this member knows of one sender.
+type SenderStats struct {
+	Sender    Member
+	State     string // "member", "closing" or "closed"
+	Received  uint64
+	Persisted uint64
+	Stable    uint64
+	Logged    int // messages of it in the log
+}

@@ -25,7 +25,9 @@ const (
 )
 
 // Backing is what a queue process stores its messages in: the master of a mirrored queue, or the plain backing queue.
-// It is called by the queue process's owner goroutine only, and calls Events on the same goroutine.
+// It is called by the queue process's owner goroutine only, and calls Events on the same goroutine; WindowOpen never from
+// within one of these methods. Slices handed over belong to the Backing. What a change does is seen by the reading methods
+// at once.
 type Backing interface {
 	// Publish takes the next message of an attached origin.
 	Publish(origin backingqueue.OriginID, e backingqueue.Entry) (Taken, uint64, error)
@@ -67,4 +69,13 @@ type Events interface {
 	// OpStable: every Remove up to op is persisted by all of the view.
 	OpStable(op Op)
 	WindowOpen()
+}
+
+// OriginTable is what a Backing offers besides, if it can. Without it acknowledgements of deliveries from before a
+// failover are matched by position alone, and origins whose node died together with the old master stay in the table.
+type OriginTable interface {
+	// OriginOf is the origin that entries mention as ref; ok is false if it is closed.
+	OriginOf(ref uint64) (id backingqueue.OriginID, ok bool)
+	// Origins is the table. Lines whose ID.Node is empty (sources of dead letters) are not the queue process's business.
+	Origins() []backingqueue.Origin
 }

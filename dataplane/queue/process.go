@@ -1,0 +1,363 @@
+package queue
+
+import (
+	"fmt"
+	"sort"
+
+	"warren/dataplane/backingqueue"
+	"warren/dataplane/queue/protocol"
+)
+
+// Options of a Process. Zero windows mean the defaults.
+type Options struct {
+	// AutoDelete: tell LastConsumerGone. HadConsumers: the metadata remember that there was one (so that the queue goes even if
+	// its only consumer died with the old master).
+	AutoDelete   bool
+	HadConsumers bool
+	// PublishWindow is how much of publishes one node may have under way: what the ring does not take at once waits here.
+	PublishWindow protocol.Credit
+	// ConsumerWindow is how much may be under way to one consumer whose channel does not take it.
+	ConsumerWindow protocol.Credit
+	// UnstableAcks is how many acknowledgements of one node may wait for their stability before it gets no deliveries.
+	UnstableAcks int
+}
+
+// Defaults of Options.
+var (
+	defaultPublishWindow  = protocol.Credit{Count: 4096, Bytes: 8 << 20}
+	defaultConsumerWindow = protocol.Credit{Count: 1024, Bytes: 512 << 10}
+)
+
+const (
+	defaultUnstableAcks = 1 << 17
+	flushBudget         = 2048 // deliveries of one Flush
+)
+
+// OutputKind names an Output.
+type OutputKind uint8
+
+// Kinds of Output.
+const (
+	// ToNode: hand Message to the attachment of this queue on Node. Messages to one node keep their order.
+	ToNode OutputKind = iota + 1
+	// FirstConsumer: the queue has had a consumer; the metadata should remember it (told once per term, unless known).
+	FirstConsumer
+	// LastConsumerGone: an auto-delete queue has lost its last consumer: propose its deletion if still unused.
+	LastConsumerGone
+)
+
+// Output is one effect; the owner carries them out in order.
+type Output struct {
+	Kind    OutputKind
+	Node    protocol.NodeID
+	Message protocol.Message
+}
+
+// Counters are what lists of queues show.
+type Counters struct {
+	Ready, Unacked, Consumers int
+	Held                      int    // publishes that wait for the ring's window
+	Waiting                   int    // nodes that have not attached since the promotion
+	Defects                   uint64 // messages that the protocol excludes: gaps in numbers, too much under way
+}
+
+type state uint8
+
+const (
+	idle      state = iota // no master here
+	gathering              // promoted; waits for the nodes
+	serving
+	suspended // a planned move is under way
+)
+
+// Process is the queue process. All methods are called by its owner's goroutine.
+type Process struct {
+	opt   Options
+	b     Backing
+	table OriginTable
+	epoch uint64
+	state state
+	err   error // the Backing failed
+
+	up    map[protocol.NodeID]bool
+	nodes map[protocol.NodeID]*node
+	order []*node // by name, then incarnation
+
+	origins map[backingqueue.OriginID]*originState
+	refs    map[uint64]backingqueue.OriginID
+	missing map[missingKey]*missing
+
+	ready   ready
+	unacked map[uint64]unacked
+
+	consumers   consumers
+	had         bool
+	toldHad     bool
+	toldGone    bool
+	gets        []get
+	deferred    []deferredCall
+	frozenBy    *node // a PrepareDelete holds
+	lastOp      Op
+	stable      Op
+	outs        []Output
+	marks       []backingqueue.Range // to be marked delivered
+	drops       []backingqueue.Range // delivered without acknowledgement
+	defects     uint64
+	nextHeldRun int
+}
+
+// node is what the process knows of one node.
+type node struct {
+	id       protocol.NodeID
+	session  uint64
+	open     bool // Welcome was sent
+	attached bool
+	awaited  bool // nothing is ready before it has attached
+	refs     map[uint64]*originState
+	held     queueOf[protocol.PublishItem]
+
+	consumers map[uint64]*consumer
+
+	acks      queueOf[ackBatch] // numbers firstAck, firstAck+1, …
+	firstAck  uint64
+	unstable  int
+	throttled bool
+
+	confirm      *protocol.Confirm // newest in outs, may still grow
+	deliver      *protocol.Deliver
+	deliverBytes int64
+	deliverRefs  []uint64 // of deliver.Origins
+}
+
+// unacked is a message that somebody has outstanding. consumer is nil for a get or a consumer that ended.
+type unacked struct {
+	node     *node
+	consumer *consumer
+	session  uint64 // in which the node had it: delivered, or named when it attached
+}
+
+// New makes a process without a backing: it ignores everything until Promote.
+func New(opt Options) *Process {
+	if opt.PublishWindow.Count <= 0 || opt.PublishWindow.Bytes <= 0 {
+		opt.PublishWindow = defaultPublishWindow
+	}
+	if opt.ConsumerWindow.Count <= 0 || opt.ConsumerWindow.Bytes <= 0 {
+		opt.ConsumerWindow = defaultConsumerWindow
+	}
+	if opt.UnstableAcks <= 0 {
+		opt.UnstableAcks = defaultUnstableAcks
+	}
+	p := &Process{opt: opt, up: map[protocol.NodeID]bool{}}
+	p.reset()
+	return p
+}
+
+func (p *Process) reset() {
+	p.state, p.b, p.table, p.err = idle, nil, nil, nil
+	p.nodes, p.order = map[protocol.NodeID]*node{}, nil
+	p.origins = map[backingqueue.OriginID]*originState{}
+	p.refs = map[uint64]backingqueue.OriginID{}
+	p.missing = map[missingKey]*missing{}
+	p.ready = ready{redelivered: map[uint64]struct{}{}}
+	p.unacked = map[uint64]unacked{}
+	p.consumers = consumers{}
+	p.gets, p.deferred, p.frozenBy = nil, nil, nil
+	p.lastOp, p.stable = 0, 0
+	p.outs = nil
+	p.marks, p.drops = nil, nil
+	p.toldHad, p.toldGone = false, false
+}
+
+// SetNodes says which nodes (incarnations) the metadata count as up, the own one included. Messages of others are ignored.
+// What a node that went down had outstanding becomes ready again.
+func (p *Process) SetNodes(up []protocol.NodeID) error {
+	p.up = make(map[protocol.NodeID]bool, len(up))
+	for _, id := range sortedNodes(up) {
+		p.up[id] = true
+		if p.active() && p.nodes[id] == nil {
+			p.toNode(p.node(id), &protocol.Ready{Header: protocol.Header{Epoch: p.epoch}})
+		}
+	}
+	if !p.active() {
+		return p.err
+	}
+	for _, n := range append([]*node(nil), p.order...) {
+		if !p.up[n.id] {
+			p.nodeDown(n)
+		}
+	}
+	return p.settled()
+}
+
+// Promote begins the term of epoch on b. Everything known of an earlier term, outputs included, is forgotten. Unless fresh
+// (nobody can have been given a message of this queue), nothing becomes ready before every node that is up has attached or
+// is down.
+func (p *Process) Promote(b Backing, epoch uint64, fresh bool) error {
+	p.reset()
+	p.b, p.epoch, p.state = b, epoch, gathering
+	p.table, _ = b.(OriginTable)
+	p.had = p.had || p.opt.HadConsumers
+	p.toldHad = p.opt.HadConsumers
+	p.stable = 0
+	ids := make([]protocol.NodeID, 0, len(p.up))
+	for id := range p.up {
+		ids = append(ids, id)
+	}
+	for _, id := range sortedNodes(ids) {
+		n := p.node(id)
+		n.awaited = !fresh
+		p.toNode(n, &protocol.Ready{Header: protocol.Header{Epoch: epoch}, Wait: !fresh})
+	}
+	p.openGate()
+	return p.settled()
+}
+
+// Suspend stops taking operations because a planned move of the master begins; what is not flushed yet is dropped, since
+// the nodes keep it. Promote (the move failed: KeepMaster) or Resign follows.
+func (p *Process) Suspend() {
+	if p.state != idle {
+		p.state, p.outs, p.gets = suspended, nil, nil
+		p.seal()
+	}
+}
+
+// Resign forgets everything: another node is master, or the queue is deleted or down. The attachments answer the channels.
+func (p *Process) Resign() { p.reset() }
+
+// Handle takes a message from a node. Stale epochs and sessions are ignored; messages of a node belong to their receiver.
+// An error comes from the Backing and is final for this term.
+func (p *Process) Handle(from protocol.NodeID, m protocol.Message) error {
+	if !p.active() || !p.up[from] || m.Head().Epoch != p.epoch {
+		return p.err
+	}
+	n := p.node(from)
+	if h, ok := m.(*protocol.Hello); ok {
+		p.hello(n, h)
+		return p.settled()
+	}
+	if !n.open || m.Head().Session != n.session {
+		return nil
+	}
+	if p.frozenBy != nil {
+		if c, ok := m.(*protocol.Call); ok && c.Op == protocol.OpAbortDelete && n == p.frozenBy {
+			p.unfreeze()
+		}
+		return p.settled() // the nodes keep what they sent, and send it again if the queue goes on
+	}
+	switch m := m.(type) {
+	case *protocol.Publish:
+		p.publish(n, m)
+	case *protocol.Ack:
+		p.ack(n, m)
+	case *protocol.CreditGrant:
+		p.grant(n, m)
+	case *protocol.Call:
+		p.call(n, m)
+	case *protocol.Attach:
+		p.attach(n, m)
+	case *protocol.CloseOrigin:
+		if o := n.refs[m.Ref]; o != nil {
+			p.detachOrigin(o)
+		}
+	}
+	return p.settled()
+}
+
+// LinkDown says that the link to a node broke: nothing is delivered to it until it attaches again. The node says so itself
+// by its next Hello; this only spares deliveries that would be lost, and given back redelivered.
+func (p *Process) LinkDown(id protocol.NodeID) {
+	if n := p.nodes[id]; n != nil {
+		n.open, n.attached = false, false
+	}
+}
+
+// Flush returns the outputs in order, after having delivered what is ready as far as consumers have room. allowed is
+// false while the master does not hold its leases: then nothing is delivered and the outputs wait. more: there is more to
+// deliver at once; call again.
+func (p *Process) Flush(allowed bool) (outs []Output, more bool, err error) {
+	if p.err != nil || !allowed {
+		return nil, false, p.err
+	}
+	if p.state == serving && p.frozenBy == nil {
+		more = p.dispatch()
+		p.autoDelete()
+	}
+	if p.err != nil {
+		return nil, false, p.err
+	}
+	outs, p.outs = p.outs, nil
+	p.seal()
+	return outs, more, nil
+}
+
+// Counters are as of now.
+func (p *Process) Counters() Counters {
+	c := Counters{Unacked: len(p.unacked), Consumers: p.consumers.count, Defects: p.defects}
+	for _, n := range p.order {
+		c.Held += n.held.len()
+		if n.awaited {
+			c.Waiting++
+		}
+	}
+	if p.b != nil && p.state != suspended {
+		c.Ready = p.readyCount()
+	}
+	return c
+}
+
+// Serving reports whether every node has attached, so that messages are delivered.
+func (p *Process) Serving() bool { return p.state == serving }
+
+func (p *Process) active() bool {
+	return p.err == nil && (p.state == gathering || p.state == serving)
+}
+
+// settled ends an entry point.
+func (p *Process) settled() error { return p.err }
+
+// fail notes that the Backing failed: nothing that was not flushed yet may be believed.
+func (p *Process) fail(what string, err error) {
+	if err != nil && p.err == nil {
+		p.err = fmt.Errorf("queue process, epoch %d: %s: %w", p.epoch, what, err)
+	}
+}
+
+func (p *Process) node(id protocol.NodeID) *node {
+	n := p.nodes[id]
+	if n == nil {
+		n = &node{id: id, refs: map[uint64]*originState{}, consumers: map[uint64]*consumer{}}
+		p.nodes[id] = n
+		p.order = append(p.order, n)
+		sort.Slice(p.order, func(i, j int) bool { return less(p.order[i].id, p.order[j].id) })
+	}
+	return n
+}
+
+func less(a, b protocol.NodeID) bool {
+	if a.Name != b.Name {
+		return a.Name < b.Name
+	}
+	return a.Incarnation < b.Incarnation
+}
+
+func sortedNodes(ids []protocol.NodeID) []protocol.NodeID {
+	ids = append([]protocol.NodeID(nil), ids...)
+	sort.Slice(ids, func(i, j int) bool { return less(ids[i], ids[j]) })
+	return ids
+}
+
+func (p *Process) head(n *node) protocol.Header {
+	return protocol.Header{Epoch: p.epoch, Session: n.session}
+}
+
+// toNode adds a message that must not be overtaken by batches begun before it.
+func (p *Process) toNode(n *node, m protocol.Message) {
+	n.confirm, n.deliver = nil, nil
+	p.outs = append(p.outs, Output{Kind: ToNode, Node: n.id, Message: m})
+}
+
+func (p *Process) seal() {
+	for _, n := range p.order {
+		n.confirm, n.deliver = nil, nil
+	}
+}

@@ -1,0 +1,169 @@
+package queue
+
+import (
+	"warren/dataplane/backingqueue"
+	"warren/dataplane/queue/protocol"
+)
+
+// originState is one channel's publishes to this queue, as this term has seen them.
+type originState struct {
+	id        backingqueue.OriginID
+	node      *node
+	ref       uint64
+	session   uint64 // in which it was attached last
+	taken     uint64 // highest number seen; at least one below what the node still keeps
+	stored    uint64 // highest number that a confirm is owed for
+	confirmed uint64 // as the Backing reported
+	closing   bool
+}
+
+// publish takes what it can; the rest waits in order until the ring's window opens.
+func (p *Process) publish(n *node, m *protocol.Publish) {
+	if int64(n.held.len()+len(m.Items)) > p.opt.PublishWindow.Count {
+		p.defects++
+		p.resync(n)
+		return
+	}
+	for i := range m.Items {
+		if n.held.len() > 0 || !p.take(n, &m.Items[i]) {
+			n.held.push(m.Items[i])
+		}
+	}
+}
+
+// WindowOpen implements Events: what was held is taken, the nodes in turn.
+func (p *Process) WindowOpen() {
+	if !p.active() || len(p.order) == 0 {
+		return
+	}
+	const turn = 64
+	for idle := 0; idle < len(p.order) && p.err == nil; {
+		n := p.order[p.nextHeldRun%len(p.order)]
+		idle++
+		for range turn {
+			if n.held.len() == 0 {
+				break
+			}
+			if !p.take(n, n.held.at(0)) {
+				return
+			}
+			n.held.pop()
+			idle = 0
+		}
+		p.nextHeldRun++
+	}
+}
+
+// take hands one publish to the Backing; false: the window is full, try again later.
+func (p *Process) take(n *node, item *protocol.PublishItem) bool {
+	o := n.refs[item.Ref]
+	if o == nil || p.err != nil {
+		p.defects++
+		return true
+	}
+	var taken Taken
+	var seq uint64
+	var err error
+	if item.Void {
+		taken, err = p.b.Refuse(o.id, item.Number)
+	} else {
+		taken, seq, err = p.b.Publish(o.id, backingqueue.Entry{Number: item.Number, Message: item.Message})
+	}
+	if err != nil {
+		p.fail("store a publish", err)
+		return true
+	}
+	if taken == TakenFull {
+		return false
+	}
+	p.credit(n, item)
+	if taken == TakenGap {
+		p.defects++
+	} else {
+		o.taken = max(o.taken, item.Number)
+	}
+	p.answer(n, o, item, taken)
+	if len(p.missing) > 0 {
+		p.arrived(o, item.Number, seq, taken == TakenNew && !item.Void)
+	}
+	return true
+}
+
+func (p *Process) answer(n *node, o *originState, item *protocol.PublishItem, taken Taken) {
+	switch taken {
+	case TakenNew, TakenRepeat:
+		if item.Void {
+			return
+		}
+		o.stored = max(o.stored, item.Number)
+		if o.confirmed >= item.Number {
+			p.result(n, protocol.Result{Ref: o.ref, Last: item.Number})
+		}
+	case TakenLost, TakenGap, TakenRefused:
+		if !item.Void {
+			p.result(n, protocol.Result{Ref: o.ref, First: item.Number, Last: item.Number, Nack: true})
+		}
+	}
+}
+
+// Confirmable implements Events.
+func (p *Process) Confirmable(id backingqueue.OriginID, number uint64) {
+	o := p.origins[id]
+	if o == nil || !p.active() || number <= o.confirmed {
+		return
+	}
+	o.confirmed = number
+	if o.session == o.node.session && !o.closing {
+		p.result(o.node, protocol.Result{Ref: o.ref, Last: number})
+	}
+	p.closeIfStable(o)
+}
+
+// confirmOf is the Confirm to n that may still grow.
+func (p *Process) confirmOf(n *node) *protocol.Confirm {
+	if n.confirm == nil || len(n.confirm.Results) >= protocol.MaxItems {
+		c := &protocol.Confirm{Header: p.head(n)}
+		p.outs = append(p.outs, Output{Kind: ToNode, Node: n.id, Message: c})
+		n.confirm = c
+	}
+	return n.confirm
+}
+
+func (p *Process) result(n *node, r protocol.Result) {
+	c := p.confirmOf(n)
+	if k := len(c.Results); k > 0 && c.Results[k-1].Ref == r.Ref && c.Results[k-1].Nack == r.Nack {
+		last := &c.Results[k-1]
+		if !r.Nack || last.Last+1 == r.First {
+			last.Last = max(last.Last, r.Last)
+			return
+		}
+	}
+	c.Results = append(c.Results, r)
+}
+
+func (p *Process) credit(n *node, item *protocol.PublishItem) {
+	c := p.confirmOf(n)
+	c.Credit.Count++
+	if item.Void {
+		c.Credit.Bytes += protocol.Overhead
+	} else {
+		c.Credit.Bytes += protocol.Size(&item.Message)
+	}
+}
+
+// detachOrigin: the channel is gone. Its line is dropped once all that it published is stable.
+func (p *Process) detachOrigin(o *originState) {
+	if o.node.refs[o.ref] == o {
+		delete(o.node.refs, o.ref)
+	}
+	o.closing = true
+	p.voidMissing(func(k missingKey) bool { return k.origin == o.id })
+	p.closeIfStable(o)
+}
+
+func (p *Process) closeIfStable(o *originState) {
+	if o.closing && o.confirmed >= o.stored {
+		delete(p.origins, o.id)
+		p.fail("close an origin", p.b.CloseOrigin(o.id))
+	}
+}

@@ -55,3 +55,45 @@ type SenderStats struct {
 	Stable    uint64
 	Logged    int // messages of it in the log
 }
+
+// Stats is a snapshot; it costs a walk over the senders and the unsent messages.
+func (g *Group) Stats() Stats {
+	st := Stats{
+		View: g.view.Version, Members: len(g.view.Members), Fresh: g.Fresh(), Expelled: g.expelled,
+		LogMessages: g.log.count, LogBytes: g.log.bytes, Unstable: g.unstable, Window: int64(g.cfg.Window),
+		Predecessor: g.neighbour(g.pred, g.in.started), Successor: g.neighbour(g.succ, g.out.started),
+		Credit: g.out.credit, Held: g.held, AsideFrames: len(g.aside.frames), AsideBytes: g.aside.bytes,
+		Forwarded: g.forwards, Repeats: g.repeats, Discarded: g.discarded, Raised: g.raised, Defects: g.defects,
+	}
+	for _, s := range g.senders {
+		switch s.state {
+		case stateClosing:
+			st.Closing++
+		case stateRemembered:
+			st.Remembered++
+		}
+	}
+	for e := g.out.cursor; e != nil; e = e.next {
+		st.Unsent++
+	}
+	return st
+}
+
+func (g *Group) neighbour(s *sender, started bool) Neighbour {
+	if s == nil {
+		return Neighbour{}
+	}
+	return Neighbour{Member: s.id, Up: g.linkUp(s.id.Node, s.id.Incarnation), Started: started}
+}
+
+// Senders tells the watermarks of every sender that this member knows: how far it lags behind.
+func (g *Group) Senders() []SenderStats {
+	list := make([]SenderStats, 0, len(g.senders))
+	for _, s := range g.senders {
+		list = append(list, SenderStats{
+			Sender: s.id, State: [...]string{"member", "closing", "closed", "forgotten"}[s.state],
+			Received: s.recv, Persisted: s.persisted, Stable: s.stable, Logged: s.logged,
+		})
+	}
+	return list
+}

@@ -1,0 +1,137 @@
+package gm
+
+import "encoding/binary"
+
+// Wire format, version 1: see the package documentation. Everything here appends; nothing allocates but the caller's
+// buffer.
+
+const wireVersion = 1
+
+type frameType uint8
+
+const (
+	frameData     frameType = 1
+	frameFragment frameType = 2
+	frameProgress frameType = 3
+	frameStable   frameType = 4
+	frameCredit   frameType = 5
+	frameResume   frameType = 6
+	frameStart    frameType = 7
+	frameClosing  frameType = 8
+)
+
+// classClosed marks SenderClosed among the Data frames; users never see it as a class.
+const classClosed Class = 3
+
+// Limits of what a frame may name.
+const (
+	maxNode    = 255  // bytes of a node's name
+	maxSenders = 4096 // members and senders in one frame
+	headBytes  = 64   // room for a frame's fixed fields when a sender is named by index
+)
+
+func appendUint(b []byte, v uint64) []byte {
+	switch {
+	case v < 0x80:
+		return append(b, byte(v))
+	case v <= 0xff:
+		return append(b, 0xcc, byte(v))
+	case v <= 0xffff:
+		return append(b, 0xcd, byte(v>>8), byte(v))
+	case v <= 0xffffffff:
+		return binary.BigEndian.AppendUint32(append(b, 0xce), uint32(v))
+	}
+	return binary.BigEndian.AppendUint64(append(b, 0xcf), v)
+}
+
+func appendBool(b []byte, v bool) []byte {
+	if v {
+		return append(b, 0xc3)
+	}
+	return append(b, 0xc2)
+}
+
+func appendArray(b []byte, n int) []byte {
+	switch {
+	case n < 16:
+		return append(b, 0x90|byte(n))
+	case n <= 0xffff:
+		return append(b, 0xdc, byte(n>>8), byte(n))
+	}
+	return binary.BigEndian.AppendUint32(append(b, 0xdd), uint32(n))
+}
+
+func appendStr(b []byte, s string) []byte {
+	if len(s) < 32 {
+		b = append(b, 0xa0|byte(len(s)))
+	} else {
+		b = append(b, 0xd9, byte(len(s)))
+	}
+	return append(b, s...)
+}
+
+// appendBin always writes the long form from 64 KiB on and the short ones below, as msgpack encoders do.
+func appendBin(b, p []byte) []byte {
+	switch n := len(p); {
+	case n <= 0xff:
+		b = append(b, 0xc4, byte(n))
+	case n <= 0xffff:
+		b = append(b, 0xc5, byte(n>>8), byte(n))
+	default:
+		b = binary.BigEndian.AppendUint32(append(b, 0xc6), uint32(n))
+	}
+	return append(b, p...)
+}
+
+func appendHead(b []byte, t frameType, view uint64) []byte {
+	return appendUint(append(b, wireVersion, byte(t)), view)
+}
+
+func appendMember(b []byte, m Member) []byte {
+	b = appendArray(b, 3)
+	b = appendStr(b, m.Node)
+	b = appendUint(b, m.Incarnation)
+	return appendUint(b, m.JoinIndex)
+}
+
+// appendRef names a sender: by its place in the view if it is in it, else in full.
+func appendRef(b []byte, s *sender) []byte {
+	if s.index >= 0 {
+		return appendUint(b, uint64(s.index))
+	}
+	return appendMember(b, s.id)
+}
+
+func refBytes(s *sender) int {
+	if s.index >= 0 {
+		return 0
+	}
+	return 24 + len(s.id.Node)
+}
+
+// encodeData makes the one buffer that carries a message over every hop of its view, and returns where its body stands.
+func encodeData(view uint64, s *sender, num uint64, c Class, body []byte) (frame, alias []byte) {
+	b := make([]byte, 0, headBytes+refBytes(s)+len(body))
+	b = appendHead(b, frameData, view)
+	b = appendRef(b, s)
+	b = appendUint(b, num)
+	b = appendUint(b, uint64(c))
+	b = appendBin(b, body)
+	return b, b[len(b)-len(body) : len(b) : len(b)]
+}
+
+func encodeFragment(view uint64, e *entry, offset int, piece []byte) []byte {
+	b := make([]byte, 0, headBytes+refBytes(e.s)+len(piece))
+	b = appendHead(b, frameFragment, view)
+	b = appendRef(b, e.s)
+	b = appendUint(b, e.num)
+	b = appendUint(b, uint64(e.class))
+	b = appendUint(b, uint64(len(e.payload)))
+	b = appendUint(b, uint64(offset))
+	return appendBin(b, piece)
+}
+
+// encodeClosed is the payload of SenderClosed.
+func encodeClosed(m Member, last uint64) []byte {
+	return appendUint(appendMember(make([]byte, 0, 32+len(m.Node)), m), last)
+}

@@ -1,0 +1,90 @@
+package gm
+
+// entry is a message in the log. It stands in two lists: the log, in the order of reception (I3 through a hand-over, R7),
+// and its sender's, in the order of numbers.
+type entry struct {
+	s          *sender
+	num        uint64
+	pos        uint64 // grows along the log
+	class      Class
+	view       uint64   // the view that frame or frags are encoded for
+	frame      []byte   // encoded; the payload aliases it. nil: to be encoded when it is sent
+	frags      [][]byte // a fragmented message as it came in, until it was forwarded once (R11)
+	payload    []byte
+	prev, next *entry
+	after      *entry // the sender's next one
+}
+
+func (e *entry) size() int64 { return int64(len(e.payload)) + MessageOverhead }
+
+// keptFree limits the entries that an idle group keeps for reuse: ten thousand groups may be idle.
+const keptFree = 32
+
+// messageLog is the log of R1–R4: what is received and not yet known stable, all senders together.
+type messageLog struct {
+	head, tail *entry
+	pos        uint64
+	count      int
+	bytes      int64
+	free       *entry
+	nfree      int
+}
+
+func (l *messageLog) append(s *sender, num uint64, c Class) *entry {
+	e := l.free
+	if e == nil {
+		e = new(entry)
+	} else {
+		l.free = e.next
+		l.nfree--
+		e.next = nil
+	}
+	l.pos++
+	e.s, e.num, e.class, e.pos = s, num, c, l.pos
+	e.prev = l.tail
+	if l.tail == nil {
+		l.head = e
+	} else {
+		l.tail.next = e
+	}
+	l.tail = e
+	if s.last == nil {
+		s.first = e
+	} else {
+		s.last.after = e
+	}
+	s.last = e
+	s.logged++
+	l.count++
+	return e
+}
+
+// remove takes out e, which must be its sender's first.
+func (l *messageLog) remove(e *entry) {
+	if e.prev == nil {
+		l.head = e.next
+	} else {
+		e.prev.next = e.next
+	}
+	if e.next == nil {
+		l.tail = e.prev
+	} else {
+		e.next.prev = e.prev
+	}
+	e.s.first = e.after
+	if e.s.first == nil {
+		e.s.last = nil
+	}
+	e.s.logged--
+	l.count--
+	l.bytes -= e.size()
+	*e = entry{}
+	if l.nfree < keptFree || l.nfree < l.count {
+		e.next = l.free
+		l.free = e
+		l.nfree++
+	}
+	if l.count == 0 && l.nfree > keptFree {
+		l.free, l.nfree = nil, 0
+	}
+}

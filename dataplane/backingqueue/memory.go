@@ -153,6 +153,27 @@ func (m *Memory) Crash() {
 	}
 }
 
+// CrashedAt returns what a power failure now would leave if the queue were durable up to lsn (at least its watermark, at
+// most Last), and every other queue up to its own watermark. The Memory itself does not change.
+func (m *Memory) CrashedAt(id ID, lsn LSN) *Memory {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	c := NewMemory()
+	for _, q := range m.queues {
+		n := &memQueue{
+			store: c, id: q.id, opts: q.opts, dur: q.dur.clone(), pending: q.pending, durable: q.durable,
+			exists: q.exists, damaged: q.damaged,
+		}
+		if q.id == id {
+			n.flushTo(lsn)
+		}
+		if n.recover() {
+			c.queues[q.id] = n
+		}
+	}
+	return c
+}
+
 // Damage makes the next Open of the queue, which must not be open, report Recovery.Damaged and loses every entry at or
 // above seq, as a flipped bit in the middle of a file would.
 func (m *Memory) Damage(id ID, seq uint64) error {

@@ -1,0 +1,146 @@
+package journal
+
+import (
+	"errors"
+	"fmt"
+
+	"warren/dataplane/backingqueue"
+	"warren/dataplane/backingqueue/record"
+)
+
+// commits is the committer's life; it ends after Close or a failure.
+func (j *Journal) commits() {
+	defer close(j.done)
+	for {
+		j.mu.Lock()
+		for !j.kicked && !j.closing {
+			j.wake.Wait()
+		}
+		j.kicked = false
+		last := j.closing && len(j.chunks) == 0 && len(j.streams) == 0
+		chunks, streams := j.chunks, j.streams
+		j.chunks, j.streams, j.pending = nil, nil, 0
+		for _, s := range streams {
+			s.commit, s.batched = s.logged, false
+		}
+		gen := j.gen
+		j.gen++
+		j.mu.Unlock()
+		if last {
+			j.finish()
+			return
+		}
+		if err := j.write(chunks); err != nil {
+			j.fail(err)
+			return
+		}
+		j.settle(gen, chunks, streams)
+	}
+}
+
+// settle spreads the news that a batch is durable.
+func (j *Journal) settle(gen uint64, chunks []chunk, streams []*Stream) {
+	for _, s := range streams {
+		if s.commit > s.durable.Load() {
+			s.durable.Store(s.commit)
+			if s.onDurable != nil {
+				s.onDurable(s.commit)
+			}
+		}
+	}
+	j.mu.Lock()
+	j.doneGen = gen
+	for _, c := range chunks {
+		if len(j.spare) < keepChunks && cap(c.buf) <= 2*chunkSize {
+			j.spare = append(j.spare, c.buf[:0])
+		}
+	}
+	j.flushed.Broadcast()
+	j.mu.Unlock()
+}
+
+// write makes a batch durable: each file is synced before anything is written to the next one, and a new file's name
+// before the batch counts.
+func (j *Journal) write(chunks []chunk) error {
+	rotated := false
+	for i, c := range chunks {
+		if c.off == 0 {
+			if err := j.create(c.file); err != nil {
+				return err
+			}
+			rotated = true
+		}
+		if _, err := c.file.f.WriteAt(c.buf, c.off); err != nil {
+			return fmt.Errorf("write journal file %d: %w", c.file.ID, err)
+		}
+		j.metrics.bytes.Add(uint64(len(c.buf)))
+		if i+1 == len(chunks) || chunks[i+1].file != c.file {
+			if err := c.file.f.Sync(); err != nil {
+				return fmt.Errorf("sync journal file %d: %w", c.file.ID, err)
+			}
+			j.metrics.syncs.Add(1)
+		}
+	}
+	if rotated {
+		if err := j.o.FS.SyncDir(j.o.Dir); err != nil {
+			return fmt.Errorf("sync the journal's directory: %w", err)
+		}
+	}
+	if n := len(chunks); n > 0 {
+		c := chunks[n-1]
+		j.metrics.batches.Add(1)
+		j.committed.Store(uint64(c.file.ID)<<32 | uint64(c.off+int64(len(c.buf))))
+	}
+	if rotated && j.o.OnRotate != nil {
+		j.o.OnRotate()
+	}
+	return nil
+}
+
+func (j *Journal) create(file *File) error {
+	f, err := j.o.FS.Create(j.path(file.ID))
+	if err != nil {
+		return fmt.Errorf("begin journal file %d: %w", file.ID, err)
+	}
+	j.files.Lock()
+	file.f = f
+	j.files.Unlock()
+	return nil
+}
+
+// finish ends the last file with a mark, so that damage in its last batch can be told from a torn end.
+func (j *Journal) finish() {
+	var err error
+	if j.cur != nil && j.cur.f != nil {
+		off := j.cur.size.Load()
+		err = j.write([]chunk{{file: j.cur, off: off, buf: record.AppendMark(nil, uint64(j.cur.ID), off)}})
+	}
+	j.files.Lock()
+	for _, f := range j.files.order {
+		if f.f != nil {
+			err = errors.Join(err, f.f.Close())
+		}
+	}
+	j.files.Unlock()
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if err != nil {
+		j.err = fmt.Errorf("close the journal: %w", err)
+	} else {
+		j.doneGen = j.gen
+	}
+	j.flushed.Broadcast()
+}
+
+func (j *Journal) fail(err error) {
+	err = fmt.Errorf("%w: %w", backingqueue.ErrFatal, err)
+	j.mu.Lock()
+	j.err = err
+	j.chunks, j.streams, j.spare = nil, nil, nil
+	j.flushed.Broadcast()
+	j.mu.Unlock()
+	j.o.Log.Error("storage failed, nothing more is written", "err", err)
+	if j.o.OnFatal != nil {
+		j.o.OnFatal(err)
+	}
+}

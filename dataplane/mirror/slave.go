@@ -1,0 +1,218 @@
+package mirror
+
+import (
+	"fmt"
+
+	"warren/dataplane/backingqueue"
+	"warren/dataplane/gm"
+)
+
+// deliver applies a ring message of another member.
+func (r *Replica) deliver(o gm.Output) error {
+	need := false
+	err := decodeOps(o.Payload, func(p *op) error {
+		n, err := r.apply(o.Sender, p)
+		need = need || n
+		return err
+	})
+	if err != nil {
+		if r.role == Expelled {
+			return err
+		}
+		return r.failed(fmt.Sprintf("apply message %d of %s", o.Number, o.Sender.Node), err)
+	}
+	if r.role != Expelled {
+		r.persist.push(o.Sender, o.Number, r.q.Last(), need && r.cfg.Durable)
+	}
+	return nil
+}
+
+// apply applies one operation; need tells whether the message counts as persisted only when that is durable.
+func (r *Replica) apply(sender gm.Member, p *op) (need bool, err error) {
+	switch p.code {
+	case opNewMaster:
+		return true, r.applyNewMaster(sender, p)
+	case opMasterEnds:
+		if r.stream.master == sender || !r.anchored {
+			r.stream = stream{p.epoch, sender, true}
+		}
+		return false, nil
+	case opOrigins:
+		if p.first {
+			r.lines = nil
+		}
+		r.lines = append(r.lines, p.lines...)
+		return false, nil
+	case opPosition:
+		return true, r.applyPosition(sender, p)
+	case opNeedPosition:
+		delete(r.joiners, sender)
+		return false, nil
+	}
+	if !r.anchored {
+		return false, nil // before its baseline: not of this copy's part of the queue
+	}
+	if sender != r.stream.master || r.stream.ended {
+		return false, r.defect(fmt.Sprintf("operation %d of %s, which is not the master of epoch %d", p.code, sender.Node, r.stream.epoch))
+	}
+	switch p.code {
+	case opPublish:
+		return p.msg.Persistent, r.applyPublish(p)
+	case opRemove:
+		return r.applyRemove(p)
+	case opDelivered:
+		if _, err := r.q.SetDelivered(p.ranges); err != nil {
+			return false, r.failed("mark as delivered", err)
+		}
+		return false, nil
+	case opOriginOpened:
+		return false, r.open(p.ref, p.number, p.id)
+	}
+	s := r.origin.byRef[p.ref]
+	switch {
+	case s == nil:
+		return false, r.defect(fmt.Sprintf("operation %d of an unknown origin %d", p.code, p.ref))
+	case p.code == opRefused && p.number != s.Number+1:
+		return false, r.defect(fmt.Sprintf("number %d of origin %d was refused after %d", p.number, p.ref, s.Number))
+	case p.code == opRefused:
+		return false, r.refuse(s, p.number)
+	}
+	return false, r.close(s)
+}
+
+// applyNewMaster begins an epoch. It counts as persisted when all that this copy holds is durable (gm.md).
+func (r *Replica) applyNewMaster(sender gm.Member, p *op) error {
+	r.stream = stream{epoch: p.epoch, master: sender}
+	if !r.anchored {
+		return nil
+	}
+	if p.seq != r.next {
+		why := fmt.Sprintf("epoch %d begins at %d, this copy is at %d", p.epoch, p.seq, r.next)
+		if r.recorded(r.self) {
+			return r.defect(why)
+		}
+		return r.lose(why)
+	}
+	r.meta.begin(p.epoch, p.seq)
+	if p.lossy {
+		r.markLoss()
+	}
+	return r.saveMeta()
+}
+
+func (r *Replica) applyPublish(p *op) error {
+	s := r.origin.byRef[p.ref]
+	if p.seq != r.next || s == nil && p.ref != 0 {
+		return r.defect(fmt.Sprintf("publish at %d by origin %d, this copy is at %d", p.seq, p.ref, r.next))
+	}
+	e := backingqueue.Entry{Seq: p.seq, Ref: p.ref, Number: p.number, Message: p.msg}
+	if _, err := r.q.Append(e); err != nil {
+		return r.failed("store a publish", err)
+	}
+	r.next++
+	if s != nil {
+		s.Number = max(s.Number, p.number)
+	}
+	return nil
+}
+
+func (r *Replica) applyRemove(p *op) (need bool, err error) {
+	n, persistent, err := r.drop(p.ranges)
+	r.missing = max(0, r.missing-(p.count-n))
+	return persistent > 0, err
+}
+
+// drop removes from the store, and says how many messages, and how many persistent ones, that were.
+func (r *Replica) drop(rs []backingqueue.Range) (n, persistent int, err error) {
+	before := r.q.Stats()
+	if _, err := r.q.Remove(rs); err != nil {
+		return 0, 0, r.failed("remove messages", err)
+	}
+	after := r.q.Stats()
+	return before.Messages - after.Messages, before.Persistent - after.Persistent, nil
+}
+
+// applyPosition tells a mirror that follows the stream nothing new; one that it names begins here.
+func (r *Replica) applyPosition(sender gm.Member, p *op) error {
+	lines := r.lines
+	r.lines = nil
+	named := false
+	for _, m := range p.members {
+		named = named || m == r.self
+		if m != r.self && holds(r.view, m) {
+			r.joiners[m] = joiner{baseline: p.seq}
+		}
+	}
+	if named {
+		return r.anchor(sender, p, lines)
+	}
+	if r.anchored && p.seq != r.next {
+		return r.defect(fmt.Sprintf("the master is at %d, this copy is at %d", p.seq, r.next))
+	}
+	return nil
+}
+
+// anchor begins this copy's part of the queue: nothing below the baseline, the master's tables, and all that follows.
+func (r *Replica) anchor(sender gm.Member, p *op, lines []originLine) error {
+	if n := r.q.Stats().Messages; n > 0 {
+		if r.a.LastLossEpoch > r.meta.lastEpoch() {
+			if err := r.setAside(n, fmt.Sprintf("a loss was counted in epoch %d, this copy ends with epoch %d",
+				r.a.LastLossEpoch, r.meta.lastEpoch())); err != nil {
+				return err
+			}
+		} else {
+			r.env.Report(r.event(Discarded, r.self, n, "content of an earlier membership; the master's stands"))
+		}
+	}
+	if _, err := r.q.Truncate(0); err != nil {
+		return r.failed("discard an earlier content", err)
+	}
+	if _, err := r.q.SkipTo(p.seq); err != nil {
+		return r.failed("set the position", err)
+	}
+	r.next, r.missing = p.seq, p.count
+	r.meta.epochs, r.meta.floor, r.meta.nextRef = p.epochs, p.floor, p.ref
+	r.meta.unreconciled, r.meta.baseline, r.meta.baselineKnown = true, p.seq, true
+	if err := r.replaceOrigins(lines); err != nil {
+		return err
+	}
+	r.damaged, r.anchored = false, true
+	r.stream = stream{epoch: p.epoch, master: sender}
+	r.env.Report(r.event(BaselineKnown, sender, p.count, fmt.Sprintf("from position %d on", p.seq)))
+	return r.saveMeta()
+}
+
+// setAside keeps what this copy holds out of the queue's way, and goes on with an empty store at the same position.
+func (r *Replica) setAside(n int, why string) error {
+	q, err := r.env.SetAside(why)
+	if err != nil {
+		return r.failed("set content aside", err)
+	}
+	r.q = q
+	r.persist.replaced()
+	r.term.replaced()
+	r.env.Report(r.event(SetAside, r.self, n, why))
+	if _, err := r.q.SkipTo(r.next); err != nil {
+		return r.failed("set the position", err)
+	}
+	return r.writeOrigins()
+}
+
+// defect protects the copy from something that the rules exclude.
+func (r *Replica) defect(why string) error {
+	r.env.Report(r.event(Defect, r.self, 0, why))
+	return r.lose(why)
+}
+
+// lose stops following the stream: part of it will never come. The master is asked for a new baseline.
+func (r *Replica) lose(why string) error {
+	r.anchored = false
+	r.meta.unreconciled, r.meta.baselineKnown = true, false
+	if err := r.saveMeta(); err != nil {
+		return err
+	}
+	if r.recorded(r.self) {
+		r.contest(why)
+	}
+	return r.tell(encodeNeedPosition())
+}

@@ -13,6 +13,14 @@ import (
 	"syscall"
 )
 
+// TakenError: a node of that name runs already on this machine, for this user.
+type TakenError struct{ Running Entry }
+
+// Error implements error.
+func (e *TakenError) Error() string {
+	return fmt.Sprintf("node %s runs already: process %d, data directory %s", e.Running.Node, e.Running.Process.PID, e.Running.DataDir)
+}
+
 // maxEntry is the largest registry file that is read, in bytes.
 const maxEntry = 64 << 10
 
@@ -60,13 +68,13 @@ func (r Registry) file(node string) string {
 }
 
 // Register writes e, replacing an entry of the same node whose process is gone; the function returned removes it again,
-// unless another process has replaced it meanwhile. Errors: the directory is not this user's alone, a running node has that name.
+// unless another process has replaced it meanwhile. Errors: *TakenError; the directory is not this user's alone.
 func (r Registry) Register(e Entry) (unregister func() error, err error) {
 	if err := r.prepare(); err != nil {
 		return nil, err
 	}
 	if old, err := r.read(e.Node); err == nil && old.Process != e.Process && old.Process.Alive() {
-		return nil, fmt.Errorf("register node %s: process %d runs a node of that name, with its data in %s", e.Node, old.Process.PID, old.DataDir)
+		return nil, &TakenError{Running: old}
 	}
 	content, err := json.MarshalIndent(e, "", "  ")
 	if err != nil {

@@ -1,0 +1,180 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"warren/ctl/admin"
+	"warren/ctl/locate"
+)
+
+// Commands that wait for a node or stop one.
+
+// pollInterval is how often a waiting command asks again.
+const pollInterval = 200 * time.Millisecond
+
+// waitFor calls done until it says so, fails, or ctx ends (whose error it then returns).
+func waitFor(ctx context.Context, done func() (bool, error)) error {
+	tick := time.NewTicker(pollInterval)
+	defer tick.Stop()
+	for {
+		ok, err := done()
+		if ok || err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+	}
+}
+
+func pingCommand() command {
+	return command{
+		name: "ping", tools: []string{toolCtl, toolDiagnostics}, group: "Observability",
+		summary: "Checks that the node OS process is up, registered with EPMD and CLI tools can authenticate with it",
+		usage:   "[--timeout <timeout>]",
+		guides:  []string{"monitoring"},
+		limit:   time.Minute,
+		banner: func(c *call) []string {
+			return []string{fmt.Sprintf("Will ping %s. This only checks if the OS process is running and registered with epmd. Timeout: %d ms.",
+				c.node, c.timeout.Milliseconds())}
+		},
+		run: func(ctx context.Context, c *call) error {
+			node, err := c.client(ctx)
+			if err == nil {
+				_, err = node.Status(ctx)
+			}
+			if err != nil {
+				return errorf(exitUnavailable, "Failed to connect and authenticate to %s in %d ms", c.node, c.timeout.Milliseconds())
+			}
+			return c.message("Ping succeeded")
+		},
+	}
+}
+
+func awaitStartupCommand() command {
+	return command{
+		name: "await_startup", tools: []string{toolCtl}, group: "Nodes",
+		summary: "Waits for the RabbitMQ application to start on the target node",
+		run: withClient(func(ctx context.Context, c *call, node Client) error {
+			return waitFor(ctx, func() (bool, error) {
+				status, err := node.Status(ctx)
+				return status.Running, err
+			})
+		}),
+	}
+}
+
+func awaitOnlineNodesCommand() command {
+	return command{
+		name: "await_online_nodes", tools: []string{toolCtl}, group: "Cluster",
+		summary: "Waits for <count> nodes to join the cluster",
+		usage:   "<count> [--timeout <timeout>]",
+		details: []string{"<count>", "how many cluster members must be up in order for this command to exit. When <count> is 1, always exits immediately."},
+		least:   1,
+		most:    1,
+		check: func(c *call) error {
+			if n, err := strconv.Atoi(c.args[0]); err != nil || n < 1 {
+				return &usageError{status: exitDataErr, text: "Bad argument: Argument must be a positive integer"}
+			}
+			return nil
+		},
+		banner: func(c *call) []string {
+			return []string{fmt.Sprintf("Will wait for at least %s nodes to join the cluster of %s. Timeout: %d seconds.",
+				c.args[0], c.node, int64(c.timeout.Seconds()))}
+		},
+		run: withClient(func(ctx context.Context, c *call, node Client) error {
+			want, err := strconv.Atoi(c.args[0])
+			if err != nil {
+				return fmt.Errorf("count: %w", err)
+			}
+			err = waitFor(ctx, func() (bool, error) {
+				status, err := node.ClusterStatus(ctx)
+				return len(members(status, running)) >= want, err
+			})
+			if errors.Is(err, context.DeadlineExceeded) || admin.CodeOf(err) == admin.CodeTimeout {
+				return errorf(exitSoftware, "Error: timed out while waiting. Not enough nodes joined %s's cluster.", c.node)
+			}
+			return err
+		}),
+	}
+}
+
+func stopCommand() command {
+	return command{
+		name: "stop", tools: []string{toolCtl}, group: "Nodes",
+		summary: "Stops RabbitMQ and its runtime (Erlang VM). Requires a local node pid file path to monitor progress.",
+		usage:   "[--idempotent] [<pidfile>]",
+		details: []string{
+			"<pidfile>", "node PID file path to monitor. To avoid using a PID file, use 'rabbitmqctl shutdown'",
+			"--idempotent", "return success if target node is not running (cannot be contacted)",
+		},
+		flags: []flag{{"idempotent", 0, flagBool}},
+		most:  1,
+		banner: func(c *call) []string {
+			if len(c.args) == 1 {
+				return []string{fmt.Sprintf("Stopping and halting node %s (will monitor pid file %s) ...", c.node, c.args[0])}
+			}
+			return []string{fmt.Sprintf("Stopping and halting node %s ...", c.node)}
+		},
+		run: stopNode,
+	}
+}
+
+// stopNode asks the node to stop and waits until it has: until its process of a pid file is gone, or it answers no more.
+func stopNode(ctx context.Context, c *call) error {
+	var process locate.Process
+	if len(c.args) == 1 {
+		p, err := readPIDFile(c.args[0])
+		if err != nil {
+			return err
+		}
+		process = p
+	}
+	node, err := c.client(ctx)
+	var unreachable *unreachableError
+	if errors.As(err, &unreachable) && c.set["idempotent"] {
+		return c.message(fmt.Sprintf("Node %s is no longer running", c.node))
+	}
+	if err != nil {
+		return err
+	}
+	if err := node.Stop(ctx); err != nil {
+		return err
+	}
+	if process.PID == 0 {
+		return waitFor(ctx, func() (bool, error) {
+			_, err := node.Status(ctx)
+			return err != nil && ctx.Err() == nil, nil
+		})
+	}
+	if err := waitFor(ctx, func() (bool, error) { return !process.Alive(), nil }); err != nil {
+		return err
+	}
+	return c.message(fmt.Sprintf("process %d (take from pid file %s) is no longer running", process.PID, c.args[0]))
+}
+
+// readPIDFile reads the number in a file's first line.
+func readPIDFile(file string) (locate.Process, error) {
+	content, err := os.ReadFile(file)
+	if err != nil {
+		return locate.Process{}, errorf(exitDataErr, "could not read the pid file: %v", err)
+	}
+	first, _, _ := strings.Cut(string(content), "\n")
+	pid, err := strconv.Atoi(strings.TrimSpace(first))
+	if err != nil || pid <= 0 {
+		return locate.Process{}, errorf(exitDataErr, "the pid file %s does not begin with a process number", file)
+	}
+	p, err := locate.ProcessOf(pid)
+	if err != nil {
+		return locate.Process{PID: pid}, nil // gone already; the node itself will say so
+	}
+	return p, nil
+}

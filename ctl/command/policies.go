@@ -1,0 +1,122 @@
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+
+	"warren/ctl/admin"
+)
+
+// Commands about policies.
+
+func setPolicyCommand() command {
+	return command{
+		name: "set_policy", tools: []string{toolCtl}, group: "Policies",
+		summary: "Sets or updates a policy",
+		usage:   "[--vhost <vhost>] [--priority <priority>] [--apply-to <apply-to>] <name> <pattern> <definition>",
+		details: []string{
+			"<name>", "policy name (identifier)",
+			"<pattern>", "regular expression pattern that will be used to match queues, exchanges, etc",
+			"<definition>", "policy definition (arguments). Must be a valid JSON document",
+			"--priority <priority>", "policy priority",
+			"--apply-to <queues | exchanges | all>", "policy should only apply to queues, exchanges, or all entities (both of the above)",
+		},
+		guides:  []string{"parameters"},
+		flags:   []flag{{"priority", 0, flagInteger}, {"apply-to", 0, flagText}},
+		least:   3,
+		most:    3,
+		running: true,
+		check: func(c *call) error {
+			if _, err := policyPriority(c); err != nil {
+				return badArguments("Invalid options for this command:\n--priority : %s", c.text["priority"])
+			}
+			return nil
+		},
+		banner: func(c *call) []string {
+			priority, _ := policyPriority(c)
+			return []string{fmt.Sprintf(`Setting policy "%s" for pattern "%s" to "%s" with priority "%d" for vhost "%s" ...`,
+				c.args[0], c.args[1], c.args[2], priority, c.vhost)}
+		},
+		run: withClient(setPolicy),
+	}
+}
+
+func policyPriority(c *call) (int64, error) {
+	text, ok := c.text["priority"]
+	if !ok {
+		return 0, nil
+	}
+	return strconv.ParseInt(text, 10, 64)
+}
+
+func setPolicy(ctx context.Context, c *call, node Client) error {
+	priority, err := policyPriority(c)
+	if err != nil {
+		return fmt.Errorf("priority: %w", err)
+	}
+	p := admin.PolicyInfo{VHost: c.vhost, Name: c.args[0], Pattern: c.args[1], Definition: c.args[2], Priority: priority, ApplyTo: "all"}
+	if to, ok := c.text["apply-to"]; ok {
+		p.ApplyTo = to
+	}
+	if !json.Valid([]byte(p.Definition)) {
+		return &admin.Error{Code: admin.CodeBadJSON}
+	}
+	if err := node.SetPolicy(ctx, p); err != nil {
+		return err
+	}
+	return c.done()
+}
+
+func clearPolicyCommand() command {
+	return command{
+		name: "clear_policy", tools: []string{toolCtl}, group: "Policies",
+		summary: "Clears (removes) a policy",
+		usage:   "[--vhost <vhost>] <name>",
+		details: []string{"<name>", "Name of policy to clear (remove)"},
+		guides:  []string{"parameters"},
+		least:   1,
+		most:    1,
+		running: true,
+		banner: func(c *call) []string {
+			return []string{fmt.Sprintf(`Clearing policy "%s" on vhost "%s" ...`, c.args[0], c.vhost)}
+		},
+		run: withClient(func(ctx context.Context, c *call, node Client) error {
+			err := node.ClearPolicy(ctx, c.vhost, c.args[0])
+			switch admin.CodeOf(err) {
+			case "":
+				return c.done()
+			case admin.CodeNotFound, admin.CodeNoSuchVHost:
+				return errorf(exitUnavailable, "Parameter does not exist")
+			}
+			return err
+		}),
+	}
+}
+
+func listPoliciesCommand() command {
+	return command{
+		name: "list_policies", tools: []string{toolCtl}, group: "Policies",
+		summary: "Lists all policies in a virtual host",
+		usage:   "[--vhost <vhost>] [--no-table-headers] [--timeout <timeout>]",
+		guides:  []string{"parameters"},
+		running: true,
+		banner: func(c *call) []string {
+			return []string{fmt.Sprintf(`Listing policies for vhost "%s" ...`, c.vhost)}
+		},
+		run: withClient(func(ctx context.Context, c *call, node Client) error {
+			policies, err := node.ListPolicies(ctx, c.vhost)
+			if err != nil {
+				return err
+			}
+			rows := c.rows([]string{"vhost", "name", "pattern", "apply-to", "definition", "priority"}, true)
+			for _, p := range policies {
+				if err := rows.Row([]any{p.VHost, p.Name, p.Pattern, p.ApplyTo, p.Definition, p.Priority}); err != nil {
+					return err
+				}
+			}
+			return rows.Close()
+		}),
+	}
+}

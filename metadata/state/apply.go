@@ -133,8 +133,9 @@ func (s *State) repeated(req Request) (r Result, ok bool) {
 	return Result{}, false
 }
 
+// remember keeps the result of a command that changed something; one that was refused may as well be tried again.
 func (s *State) remember(req Request, r Result) {
-	if req.Session == 0 {
+	if req.Session == 0 || r.Err != nil {
 		return
 	}
 	se, ok := s.sessions.get(req.Session)

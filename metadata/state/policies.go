@@ -49,10 +49,14 @@ func (s *State) replan(index uint64, vhost string, p Plan) {
 	now.PolicyVersion = index
 	s.vhosts.put(vhost, &now)
 	s.changes = append(s.changes, Change{Kind: PoliciesChanged, Vhost: vhost})
+	queues := make(map[uint64]Match, len(p.Queues))
+	for _, m := range p.Queues {
+		queues[m.Queue] = m.Match
+	}
 	for _, was := range s.VhostQueues(vhost) {
 		q := was.clone()
-		if i := slices.IndexFunc(p.Queues, func(m QueueMatch) bool { return m.Queue == q.ID }); i >= 0 {
-			q.setMatch(p.Queues[i].Match)
+		if m, ok := queues[q.ID]; ok {
+			q.setMatch(m)
 		}
 		q.Effective = s.effectiveOrNone(vhost, q.match(), func(m Match) { q.setMatch(m) })
 		s.assign(q)

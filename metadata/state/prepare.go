@@ -19,7 +19,7 @@ type Preparation struct {
 	exchanges []*Exchange
 }
 
-// Changes say how a command has to be prepared. Rematches: it changes policies, so no object may be created between Gather
+// Rematches says whether cmd changes policies, so no object may be created between Gather
 // and its commit, or it is refused as stale; the leader holds back the others (metadata/raftstore).
 func Rematches(cmd Command) bool {
 	switch cmd.(type) {

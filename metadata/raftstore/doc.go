@@ -1,0 +1,26 @@
+// Package raftstore keeps metadata/state in a Raft group (hashicorp/raft, raft-boltdb): log, snapshots, membership,
+// proposals from any node, and the hook that cleans up after a change of leader.
+//
+// Open starts a Store; the caller gives it the streams between nodes (already authenticated), a way to forward a request to
+// the leader, and a prober. Propose runs a command from any node and returns its replicated result once it is applied here.
+// View reads the state, Subscribe follows its changes.
+//
+//	store.go      Open, Close, reading, waiting
+//	propose.go    Propose: finding the leader, repeating safely
+//	lead.go       the leader's part: preparation, the term's first steps, membership
+//	fsm.go        hashicorp/raft's FSM around state.State, subscribers
+//	transport.go  the transport, with a place to put messages of our own into
+//	nudge.go      telling followers of a commit at once
+//	logger.go     hclog to slog
+//
+// # Learning of a commit
+//
+// In hashicorp/raft a follower learns that an entry is committed from the next AppendEntries, which on a quiet group
+// comes after CommitTimeout (50 ms by default). Measured here with three nodes, over loopback, on two cores: with 50 ms a follower
+// applies an entry 28 ms (median) after the leader; a CommitTimeout of 5 ms brings 4 ms, at the price of some 130 messages per second
+// and follower for ever; an empty barrier after each commit costs a disk write on every node. So the leader nudges: after a
+// commit it sends each follower what hashicorp/raft itself would send after CommitTimeout, an empty AppendEntries that names
+// the committed entry, its term and the commit index. It is sent under the term of that entry, in which this node was leader, so a
+// follower in a newer term refuses it; one that lacks the entry refuses it too and hears of the commit later. Nothing is sent
+// while nothing is committed. BenchmarkFollowerApply measures it.
+package raftstore

@@ -1,0 +1,291 @@
+package raftstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"warren/metadata/policy"
+	"warren/metadata/state"
+)
+
+const (
+	// prepareAttempts bounds how often the leader matches names anew because policies or queues changed meanwhile.
+	prepareAttempts = 10
+	// enqueueTimeout bounds the wait for a place in Raft's queue.
+	enqueueTimeout = 5 * time.Second
+	// serveTimeout bounds a request at the leader; the asking node repeats it.
+	serveTimeout = 30 * time.Second
+)
+
+// leading is what this node knows of leadership, its own and others'.
+type leading struct {
+	mu        sync.Mutex
+	ready     chan struct{} // closed once this node leads and has taken the term's first steps
+	isReady   bool
+	listeners map[int]func()
+	next      int
+
+	// gate holds back commands that create objects while policies are matched against all of them (state.Rematches).
+	gate sync.RWMutex
+}
+
+func (l *leading) init() {
+	l.ready = make(chan struct{})
+	l.listeners = map[int]func(){}
+}
+
+func (l *leading) setReady(ready bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case ready && !l.isReady:
+		close(l.ready)
+	case !ready && l.isReady:
+		l.ready = make(chan struct{})
+	}
+	l.isReady = ready
+}
+
+func (l *leading) wait(ctx context.Context) error {
+	l.mu.Lock()
+	ready := l.ready
+	l.mu.Unlock()
+	select {
+	case <-ready:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// onChange calls fn whenever the known leader changes, until stop is called.
+func (l *leading) onChange(fn func()) (stop func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	id := l.next
+	l.next++
+	l.listeners[id] = fn
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		delete(l.listeners, id)
+	}
+}
+
+func (l *leading) changed() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, fn := range l.listeners {
+		fn()
+	}
+}
+
+// watchLeadership follows who leads. When it is this node, it takes the term's first steps.
+func (s *Store) watchLeadership(notify <-chan bool) {
+	obs := make(chan raft.Observation, 64)
+	o := raft.NewObserver(obs, false, func(o *raft.Observation) bool {
+		_, ok := o.Data.(raft.LeaderObservation)
+		return ok
+	})
+	s.raft.RegisterObserver(o)
+	defer s.raft.DeregisterObserver(o)
+	var steps sync.WaitGroup
+	cancel := func() {}
+	defer func() { cancel(); steps.Wait() }()
+	for {
+		select {
+		case <-s.ctx.Done():
+			return
+		case <-obs:
+			s.leading.changed()
+		case leader := <-notify:
+			s.leading.setReady(false)
+			cancel()
+			steps.Wait()
+			if leader {
+				term, stop := context.WithCancel(s.ctx)
+				cancel = stop
+				steps.Go(func() { defer stop(); s.takeOver(term) })
+			}
+		}
+	}
+}
+
+// takeOver are a new leader's first steps, before any other change goes through: initialise a new cluster, then close in one
+// command every incarnation that counts as up and does not answer (metadata.md, NodesDown).
+func (s *Store) takeOver(ctx context.Context) {
+	for ctx.Err() == nil {
+		err := s.firstSteps(ctx)
+		if err == nil {
+			s.leading.setReady(true)
+			return
+		}
+		if errors.Is(err, raft.ErrNotLeader) || errors.Is(err, raft.ErrLeadershipLost) || errors.Is(err, raft.ErrRaftShutdown) {
+			return
+		}
+		s.log.Warn("a new leader's first steps failed, trying again", "err", err)
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-ctx.Done():
+		}
+	}
+}
+
+func (s *Store) firstSteps(ctx context.Context) error {
+	if err := s.raft.Barrier(enqueueTimeout).Error(); err != nil {
+		return fmt.Errorf("barrier: %w", err)
+	}
+	var up []state.Place
+	first := false
+	s.View(func(st *state.State) {
+		first = st.ClusterID() == ""
+		for _, n := range st.Nodes() {
+			if n.Status.Up() {
+				up = append(up, state.Place{Node: n.Name, Incarnation: n.Incarnation})
+			}
+		}
+	})
+	if first && s.cfg.Init != nil {
+		if _, err := s.commit(s.cfg.Init, state.Request{}); err != nil {
+			return fmt.Errorf("initialise cluster: %w", err)
+		}
+	}
+	if len(up) == 0 || s.cfg.Prober == nil {
+		return nil
+	}
+	probe, cancel := context.WithTimeout(ctx, s.cfg.ProbeTimeout)
+	gone := s.cfg.Prober.Gone(probe, up)
+	cancel()
+	if ctx.Err() != nil || len(gone) == 0 {
+		return ctx.Err()
+	}
+	s.log.Info("nodes that do not answer the new leader are declared down", "nodes", gone)
+	if _, err := s.commit(&state.NodesDown{Nodes: gone}, state.Request{}); err != nil {
+		return fmt.Errorf("close %d nodes: %w", len(gone), err)
+	}
+	return nil
+}
+
+// commit has Raft commit a command as it is.
+func (s *Store) commit(cmd state.Command, req state.Request) (state.Result, error) {
+	data, err := state.Encode(cmd, req)
+	if err != nil {
+		return state.Result{}, err
+	}
+	f := s.raft.Apply(data, enqueueTimeout)
+	if err := f.Error(); err != nil {
+		return state.Result{}, fmt.Errorf("commit %T: %w", cmd, err)
+	}
+	s.committed(f.Index())
+	r, ok := f.Response().(state.Result)
+	if !ok {
+		return state.Result{}, fmt.Errorf("commit %T: unexpected response %T", cmd, f.Response())
+	}
+	return r, nil
+}
+
+// serve answers a request at the leader.
+func (s *Store) serve(ctx context.Context, req request) reply {
+	ctx, cancel := context.WithTimeout(ctx, serveTimeout)
+	defer cancel()
+	if !s.IsLeader() {
+		return reply{Retry: true}
+	}
+	if req.Kind == kindPropose || req.Kind == kindRead {
+		ready, cancelReady := context.WithCancel(ctx)
+		stop := s.leading.onChange(cancelReady)
+		err := s.leading.wait(ready)
+		stop()
+		cancelReady()
+		if err != nil {
+			return reply{Retry: true}
+		}
+	}
+	switch req.Kind {
+	case kindPropose:
+		return s.lead(req.Data)
+	case kindRead:
+		if err := s.raft.VerifyLeader().Error(); err != nil {
+			return reply{Retry: true}
+		}
+		return reply{Result: state.Result{Index: s.Applied()}}
+	case kindAdd:
+		return configured(s.raft.AddVoter(raft.ServerID(req.Name), raft.ServerAddress(req.Addr), 0, enqueueTimeout).Error())
+	case kindRemove:
+		return configured(s.raft.RemoveServer(raft.ServerID(req.Name), 0, enqueueTimeout).Error())
+	}
+	return reply{Failed: fmt.Sprintf("unknown request %d", req.Kind)}
+}
+
+func configured(err error) reply {
+	switch {
+	case err == nil:
+		return reply{}
+	case unsettled(err):
+		return reply{Retry: true}
+	}
+	return reply{Failed: err.Error()}
+}
+
+// unsettled says whether the same request may get another answer from another leader, or later.
+func unsettled(err error) bool {
+	for _, e := range []error{raft.ErrNotLeader, raft.ErrLeadershipLost, raft.ErrLeadershipTransferInProgress, raft.ErrAbortedByRestore,
+		raft.ErrEnqueueTimeout, raft.ErrRaftShutdown} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+// lead prepares and commits a command.
+func (s *Store) lead(data []byte) reply {
+	cmd, req, _, err := state.Decode(data)
+	if err != nil || cmd == nil {
+		return reply{Failed: fmt.Sprintf("the leader cannot read the command: %v", err)}
+	}
+	if state.Rematches(cmd) {
+		s.leading.gate.Lock()
+		defer s.leading.gate.Unlock()
+	} else {
+		s.leading.gate.RLock()
+		defer s.leading.gate.RUnlock()
+	}
+	for attempt := 1; ; attempt++ {
+		var p *state.Preparation
+		s.View(func(st *state.State) { p = state.Gather(cmd, st) })
+		ready := cmd
+		if p != nil {
+			if ready, err = p.Complete(); err != nil {
+				return unprepared(err)
+			}
+		}
+		r, err := s.commit(ready, req)
+		if err != nil {
+			if unsettled(err) {
+				return reply{Retry: true}
+			}
+			return reply{Failed: err.Error()}
+		}
+		if p == nil || !errors.Is(r.Refusal(), state.ErrStale) || attempt == prepareAttempts {
+			return reply{Result: r}
+		}
+	}
+}
+
+func unprepared(err error) reply {
+	var invalid *policy.ValidationError
+	var refused *state.Error
+	switch {
+	case errors.As(err, &invalid):
+		return reply{Invalid: invalid.Text}
+	case errors.As(err, &refused):
+		return reply{Refused: refused}
+	}
+	return reply{Failed: err.Error()}
+}

@@ -1,0 +1,341 @@
+package raftstore
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
+	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
+	"go.etcd.io/bbolt"
+
+	"warren/metadata/state"
+)
+
+// Peer is a node of the cluster as Raft knows it.
+type Peer struct {
+	Name string // node name, Raft's server ID
+	Addr string // inter-node host:port
+}
+
+// Prober asks nodes whether they are still the incarnation that counts as up. A new leader calls it before any other change
+// of a queue goes through (metadata.md, NodesDown).
+type Prober interface {
+	// Gone returns those of the incarnations that do not answer, ready to be closed in one command. It must answer for the
+	// calling node itself, too. It returns when ctx ends at the latest; who has not answered by then is gone.
+	Gone(ctx context.Context, up []state.Place) []state.DownNode
+}
+
+// Config is what Open needs. Zero durations and counts take the defaults that are named.
+type Config struct {
+	Dir    string // for the log and the snapshots; made if it is not there
+	Self   string // this node's name
+	Addr   string // the inter-node address under which the others reach this node
+	Stream Stream
+	// Peers is the list that a new cluster begins with, this node among them, the same on each of its nodes. Empty: a
+	// cluster of this node alone. It is looked at only while Dir is empty.
+	Peers []Peer
+	// Join: an empty node waits to be added to a cluster (AddVoter) and forms none of its own.
+	Join bool
+	// HasCluster asks a peer whether it belongs to a cluster that has done anything yet. An empty node whose peers have one
+	// waits to be contacted. May be nil.
+	HasCluster func(ctx context.Context, p Peer) (bool, error)
+	// Forward carries a request to the HandleForward of another node and brings back its answer.
+	Forward func(ctx context.Context, node string, req []byte) ([]byte, error)
+	Prober  Prober
+	// Init is what the first leader of a new cluster proposes.
+	Init   *state.InitCluster
+	Logger *slog.Logger
+
+	HeartbeatTimeout  time.Duration // a follower without news of the leader stands for election after 1 to 2 times this; 700 ms
+	LeaderLease       time.Duration // a leader that reaches no majority steps down after this; 500 ms
+	ProbeTimeout      time.Duration // 3 s
+	SnapshotThreshold uint64        // entries between snapshots; 8192
+	TrailingLogs      uint64        // entries kept behind a snapshot; 4096
+	SnapshotInterval  time.Duration // how often to look; 30 s
+}
+
+// ErrClosed: the Store is closed.
+var ErrClosed = errors.New("raftstore: closed")
+
+// maxInFlight bounds the proposals of one node that wait for an answer; more wait for a place. It stays below the
+// number of results that the state remembers for one proposer.
+const maxInFlight = 512
+
+// Store is one node's part of the metadata group. Its methods may be called from any goroutine.
+type Store struct {
+	cfg     Config
+	log     *slog.Logger
+	fsm     *fsm
+	raft    *raft.Raft
+	trans   *transport
+	bolt    *raftboltdb.BoltStore
+	logs    *raft.LogCache
+	session uint64
+
+	ctx    context.Context
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+
+	slots    chan struct{} // one per proposal in flight
+	seqMu    sync.Mutex
+	seq      uint64
+	inFlight []uint64 // ascending
+
+	leading leading
+	nudges  chan nudge
+}
+
+// Open starts the node's part of the group, and forms the cluster if Dir is empty and no peer has one. It returns before
+// there is a leader. An error names what could not be opened; another process that uses Dir is one.
+func Open(cfg Config) (*Store, error) {
+	cfg = cfg.withDefaults()
+	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("open metadata: %w", err)
+	}
+	path := filepath.Join(cfg.Dir, "raft.db")
+	bolt, err := raftboltdb.New(raftboltdb.Options{Path: path, BoltOptions: &bbolt.Options{Timeout: time.Second}})
+	if err != nil {
+		return nil, fmt.Errorf("open metadata log %s (is another process using it?): %w", path, err)
+	}
+	hlog := newLogger(cfg.Logger)
+	snaps, err := raft.NewFileSnapshotStoreWithLogger(cfg.Dir, 2, hlog)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("open metadata snapshots in %s: %w", cfg.Dir, err), bolt.Close())
+	}
+	s := &Store{cfg: cfg, log: cfg.Logger, fsm: newFSM(), bolt: bolt, session: newSession(),
+		slots: make(chan struct{}, maxInFlight), nudges: make(chan nudge, 1)}
+	s.leading.init()
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	if err := s.start(hlog, snaps); err != nil {
+		s.cancel()
+		return nil, errors.Join(err, bolt.Close())
+	}
+	return s, nil
+}
+
+func (s *Store) start(hlog hclog.Logger, snaps raft.SnapshotStore) error {
+	var err error
+	if s.logs, err = raft.NewLogCache(512, s.bolt); err != nil {
+		return fmt.Errorf("open metadata log: %w", err)
+	}
+	rc := raft.DefaultConfig()
+	rc.LocalID, rc.Logger = raft.ServerID(s.cfg.Self), hlog
+	rc.HeartbeatTimeout, rc.ElectionTimeout = s.cfg.HeartbeatTimeout, s.cfg.HeartbeatTimeout
+	rc.LeaderLeaseTimeout = s.cfg.LeaderLease
+	rc.SnapshotThreshold, rc.TrailingLogs, rc.SnapshotInterval = s.cfg.SnapshotThreshold, s.cfg.TrailingLogs, s.cfg.SnapshotInterval
+	notify := make(chan bool, 16)
+	rc.NotifyCh = notify
+	empty, err := s.isEmpty(snaps)
+	if err != nil {
+		return err
+	}
+	s.trans = newTransport(raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{Logger: hlog,
+		Stream: layer{s.cfg.Stream, addr(s.cfg.Addr)}, MaxPool: 3, Timeout: 5 * time.Second}))
+	if s.raft, err = raft.NewRaft(rc, s.fsm, s.logs, s.bolt, snaps, s.trans); err != nil {
+		return errors.Join(fmt.Errorf("start raft: %w", err), s.trans.close())
+	}
+	s.wg.Go(func() { s.watchLeadership(notify) })
+	s.wg.Go(s.nudgeLoop)
+	if empty && !s.cfg.Join {
+		s.wg.Go(s.form)
+	}
+	return nil
+}
+
+func (s *Store) isEmpty(snaps raft.SnapshotStore) (bool, error) {
+	has, err := raft.HasExistingState(s.bolt, s.bolt, snaps)
+	if err != nil {
+		return false, fmt.Errorf("read metadata log in %s: %w", s.cfg.Dir, err)
+	}
+	return !has, nil
+}
+
+// form begins a new cluster, unless a peer answers that it has one: then this node, which lost what it had, waits for that
+// cluster's leader. All nodes of the list begin with the same configuration, so they form one cluster, not several.
+func (s *Store) form() {
+	for _, p := range s.cfg.Peers {
+		if p.Name == s.cfg.Self || s.cfg.HasCluster == nil {
+			continue
+		}
+		ctx, cancel := context.WithTimeout(s.ctx, time.Second)
+		has, err := s.cfg.HasCluster(ctx, p)
+		cancel()
+		if err == nil && has {
+			s.log.Info("a peer has a cluster already; waiting for its leader", "node", p.Name)
+			return
+		}
+	}
+	peers := slices.Clone(s.cfg.Peers)
+	if !slices.ContainsFunc(peers, func(p Peer) bool { return p.Name == s.cfg.Self }) {
+		peers = append(peers, Peer{s.cfg.Self, s.cfg.Addr})
+	}
+	slices.SortFunc(peers, func(a, b Peer) int { return strings.Compare(a.Name, b.Name) })
+	var conf raft.Configuration
+	for _, p := range peers {
+		conf.Servers = append(conf.Servers, raft.Server{ID: raft.ServerID(p.Name), Address: raft.ServerAddress(p.Addr)})
+	}
+	if err := s.raft.BootstrapCluster(conf).Error(); err != nil && !errors.Is(err, raft.ErrCantBootstrap) {
+		s.log.Error("cannot form a cluster", "err", err)
+	}
+}
+
+func (c Config) withDefaults() Config {
+	def := func(d *time.Duration, v time.Duration) {
+		if *d == 0 {
+			*d = v
+		}
+	}
+	def(&c.HeartbeatTimeout, 700*time.Millisecond)
+	def(&c.LeaderLease, min(500*time.Millisecond, c.HeartbeatTimeout))
+	def(&c.ProbeTimeout, 3*time.Second)
+	def(&c.SnapshotInterval, 30*time.Second)
+	if c.SnapshotThreshold == 0 {
+		c.SnapshotThreshold = 8192
+	}
+	if c.TrailingLogs == 0 {
+		c.TrailingLogs = 4096
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+func newSession() uint64 {
+	var b [8]byte
+	if _, err := rand.Read(b[:]); err != nil {
+		panic(err) // crypto/rand never fails on the systems that Go supports
+	}
+	return max(binary.BigEndian.Uint64(b[:]), 1)
+}
+
+// Close leaves the group's work without leaving the group, and waits for everything that the Store started. Callers of
+// Propose get ErrClosed.
+func (s *Store) Close() error {
+	s.cancel()
+	err := s.raft.Shutdown().Error()
+	terr := s.trans.close()
+	s.wg.Wait()
+	return errors.Join(err, terr, s.bolt.Close())
+}
+
+// View calls fn with the state under a read lock. fn must be quick and must not call Propose, Subscribe or View. What the state
+// hands out may be kept.
+func (s *Store) View(fn func(*state.State)) { s.fsm.view(fn) }
+
+// Subscribe calls fn at once with a Reset, and from then on with every change, in order, before Propose returns for it on
+// this node. fn runs on the goroutine that applies the log: it must not block and must not call Propose; it may call View.
+func (s *Store) Subscribe(fn func(index uint64, changes []state.Change)) { s.fsm.subscribe(fn) }
+
+// Applied is the index of the newest command applied here.
+func (s *Store) Applied() (index uint64) {
+	s.View(func(st *state.State) { index = st.Index() })
+	return index
+}
+
+// WaitApplied waits until the command at index, as found in a Result, has been applied here.
+func (s *Store) WaitApplied(ctx context.Context, index uint64) error {
+	for {
+		s.fsm.mu.RLock()
+		have, moved := s.fsm.st.Index(), s.fsm.applied
+		s.fsm.mu.RUnlock()
+		if have >= index {
+			return nil
+		}
+		select {
+		case <-moved:
+		case <-ctx.Done():
+			return fmt.Errorf("wait for metadata entry %d (at %d): %w", index, have, ctx.Err())
+		case <-s.ctx.Done():
+			return ErrClosed
+		}
+	}
+}
+
+// Leader is the node that leads the group as far as this node knows, "" if there is none, and the present term.
+func (s *Store) Leader() (node string, term uint64) {
+	_, id := s.raft.LeaderWithID()
+	return string(id), s.raft.CurrentTerm()
+}
+
+// IsLeader says whether this node leads.
+func (s *Store) IsLeader() bool { return s.raft.State() == raft.Leader }
+
+// Member is a server of the group's configuration.
+type Member struct {
+	Peer
+	Voter bool
+}
+
+// Members is the newest configuration known here, by name.
+func (s *Store) Members() ([]Member, error) {
+	f := s.raft.GetConfiguration()
+	if err := f.Error(); err != nil {
+		return nil, fmt.Errorf("read raft configuration: %w", err)
+	}
+	var out []Member
+	for _, srv := range f.Configuration().Servers {
+		out = append(out, Member{Peer{string(srv.ID), string(srv.Address)}, srv.Suffrage == raft.Voter})
+	}
+	slices.SortFunc(out, func(a, b Member) int { return strings.Compare(a.Name, b.Name) })
+	return out, nil
+}
+
+// HasCluster says whether this node belongs to a cluster that has done something: what a peer's Config.HasCluster asks.
+func (s *Store) HasCluster() (has bool) {
+	s.View(func(st *state.State) { has = st.ClusterID() != "" })
+	return has
+}
+
+// ElectNow starts an election at once if this node is the voter next by name after the leader that is known to be dead
+// (metadata.md, Failure detection), and says whether it did. The caller must be sure that the leader's process is gone; if it
+// is not, the election costs a change of leader and nothing else.
+func (s *Store) ElectNow(dead string) bool {
+	leader, _ := s.Leader()
+	ms, err := s.Members()
+	if err != nil || leader != dead || dead == s.cfg.Self {
+		return false
+	}
+	if next := nextVoter(ms, dead); next != s.cfg.Self {
+		return false
+	}
+	s.log.Info("the leader is dead, standing for election at once", "node", dead)
+	s.trans.timeoutNow(s.header())
+	return true
+}
+
+// nextVoter is the voter that follows after by name, around the end of the list.
+func nextVoter(ms []Member, after string) string {
+	first, next := "", ""
+	for _, m := range ms {
+		if !m.Voter || m.Name == after {
+			continue
+		}
+		if first == "" {
+			first = m.Name
+		}
+		if next == "" && m.Name > after {
+			next = m.Name
+		}
+	}
+	if next == "" {
+		return first
+	}
+	return next
+}
+
+func (s *Store) header() raft.RPCHeader {
+	return raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, ID: []byte(s.cfg.Self),
+		Addr: s.trans.EncodePeer(raft.ServerID(s.cfg.Self), raft.ServerAddress(s.cfg.Addr))}
+}

@@ -1,0 +1,86 @@
+package raftstore
+
+import (
+	"net"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+// Stream carries Raft's connections: a listener and a dialer whose connections are authenticated by the caller.
+type Stream interface {
+	net.Listener
+	// Dial connects to a node's inter-node address (host:port).
+	Dial(addr string, timeout time.Duration) (net.Conn, error)
+}
+
+// layer makes a Stream a raft.StreamLayer that is known by the configured address.
+type layer struct {
+	Stream
+	addr addr
+}
+
+func (l layer) Dial(address raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
+	return l.Stream.Dial(string(address), timeout)
+}
+
+func (l layer) Addr() net.Addr { return l.addr }
+
+type addr string
+
+func (a addr) Network() string { return "tcp" }
+func (a addr) String() string  { return string(a) }
+
+// transport is the network transport, with a way to hand this node's Raft a message of our own.
+type transport struct {
+	*raft.NetworkTransport
+	out  chan raft.RPC
+	stop chan struct{}
+	done chan struct{}
+}
+
+func newTransport(n *raft.NetworkTransport) *transport {
+	t := &transport{NetworkTransport: n, out: make(chan raft.RPC), stop: make(chan struct{}), done: make(chan struct{})}
+	go t.run()
+	return t
+}
+
+func (t *transport) run() {
+	defer close(t.done)
+	for {
+		select {
+		case rpc := <-t.NetworkTransport.Consumer():
+			if !t.put(rpc) {
+				return
+			}
+		case <-t.stop:
+			return
+		}
+	}
+}
+
+func (t *transport) put(rpc raft.RPC) bool {
+	select {
+	case t.out <- rpc:
+		return true
+	case <-t.stop:
+		return false
+	}
+}
+
+// Consumer implements raft.Transport.
+func (t *transport) Consumer() <-chan raft.RPC { return t.out }
+
+// close ends the transport; Raft must have been shut down.
+func (t *transport) close() error {
+	close(t.stop)
+	<-t.done
+	return t.NetworkTransport.Close()
+}
+
+// timeoutNow makes this node's Raft start an election as if the leader had asked it to (hashicorp/raft's leadership
+// transfer), so that the others vote although they have heard of a leader not long ago.
+func (t *transport) timeoutNow(h raft.RPCHeader) {
+	resp := make(chan raft.RPCResponse, 1)
+	t.put(raft.RPC{Command: &raft.TimeoutNowRequest{RPCHeader: h}, RespChan: resp})
+}

@@ -110,8 +110,9 @@ type ChannelBackend interface {
 	// on: it arrives as Consume.Prefetch of later consumers. 0 is no limit.
 	Qos(ctx context.Context, globalPrefetch uint16) error
 
-	// Drained says that deliveries to the consumer were written to the client's socket, and so gives window back (see
-	// Consume). Called on the connection's writer, perhaps during and after any other method, even Cancel; it must not block.
+	// Drained says that deliveries to the consumer were written to the client's socket or are in its connection's small
+	// send buffer, and so gives window back (see Consume). Called on the connection's writer, perhaps during and after any
+	// other method, even Cancel and Close; it must not block. It may call the Sink.
 	Drained(tag string, messages int, bytes int64)
 	// Close ends the channel: consumers are detached, unsettled deliveries requeued; publishes that were taken go on. The
 	// client's channel.close is answered when it returns. ctx limits the wait.

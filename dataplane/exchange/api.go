@@ -1,5 +1,7 @@
 package exchange
 
+import "fmt"
+
 // Exchange types.
 const (
 	Direct  = "direct"
@@ -7,6 +9,23 @@ const (
 	Topic   = "topic"
 	Headers = "headers"
 )
+
+// ValidType tells whether Declare knows the exchange type.
+func ValidType(typ string) bool {
+	switch typ {
+	case Direct, Fanout, Topic, Headers:
+		return true
+	}
+	return false
+}
+
+// Exchange is what routing needs to know of an exchange. The argument "alternate-exchange", a string, names where a message
+// goes that this exchange routes nowhere.
+type Exchange struct {
+	Name string
+	Type string
+	Args map[string]any
+}
 
 // Binding ties a destination, a queue or an exchange, to a source exchange. It is identified by all its fields.
 type Binding struct {
@@ -16,3 +35,26 @@ type Binding struct {
 	Key         string
 	Args        map[string]any
 }
+
+func (b Binding) target() target { return target{b.Destination, b.ToExchange} }
+
+// Message is what routing looks at.
+type Message struct {
+	Exchange string
+	// Key is the routing key; More are further keys of the same message (CC and BCC).
+	Key  string
+	More []string
+	// Headers gives the message's headers; it is called at most once per Route, and only if an exchange asks for them. nil
+	// is no headers.
+	Headers func() map[string]any
+}
+
+// UnknownExchangeError is what Declare, Bind and Route return for an exchange that the table does not hold.
+type UnknownExchangeError struct{ Name string }
+
+func (e *UnknownExchangeError) Error() string { return fmt.Sprintf("no exchange %q", e.Name) }
+
+// UnknownTypeError is what Declare returns for a type that is not ValidType.
+type UnknownTypeError struct{ Type string }
+
+func (e *UnknownTypeError) Error() string { return fmt.Sprintf("unknown exchange type %q", e.Type) }

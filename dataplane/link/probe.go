@@ -36,7 +36,9 @@ func (r ProbeResult) String() string {
 
 // Probe opens a TCP connection to addr (host:port) and closes it. The error says more unless the result is Alive. ctx
 // bounds it, and so does HandshakeTimeout.
-func (t *Transport) Probe(ctx context.Context, addr string) (ProbeResult, error) { return Probe(ctx, addr) }
+func (t *Transport) Probe(ctx context.Context, addr string) (ProbeResult, error) {
+	return Probe(ctx, addr)
+}
 
 // Probe is Transport.Probe for those without a Transport.
 func Probe(ctx context.Context, addr string) (ProbeResult, error) {

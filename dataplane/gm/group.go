@@ -149,8 +149,10 @@ func (g *Group) newRing(v View) bool {
 
 // expel ends this member (R6).
 func (g *Group) expel() {
-	outs := g.outputs
-	*g = Group{cfg: g.cfg, view: g.view, expelled: true, outputs: outs, discarded: g.discarded, defects: g.defects}
+	*g = Group{
+		cfg: g.cfg, rule: g.rule, view: g.view, expelled: true, outputs: g.outputs, spare: g.spare, aside: g.aside,
+		discarded: g.discarded, defects: g.defects,
+	}
 	g.emit(Output{Kind: Expelled})
 }
 

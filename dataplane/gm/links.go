@@ -54,7 +54,7 @@ type resume struct {
 	session uint64
 	fresh   bool
 	window  int64
-	has     []rise
+	has     []Baseline // resolved when it is answered: a fresh member learns of senders by its own Start
 }
 
 // maxMarks limits the frames that wait for credit; they are few, since each stems from a Start or a round of tokens.
@@ -159,11 +159,12 @@ func (g *Group) sendResume() {
 		return
 	}
 	g.in.session++
-	g.in.returned, g.in.announced = 0, 0
+	free := int64(g.cfg.Window) - g.held
+	g.in.returned, g.in.announced = min(0, free), 0 // what is above the window must be settled before any credit
 	b := appendHead(make([]byte, 0, 64+48*len(g.senders)), frameResume, g.view.Version)
 	b = appendUint(b, g.in.session)
 	b = appendBool(b, g.fresh)
-	b = appendUint(b, uint64(max(0, int64(g.cfg.Window)-g.held)))
+	b = appendUint(b, uint64(max(0, free)))
 	b = appendArray(b, 2*len(g.senders))
 	for _, s := range g.senders {
 		b = appendUint(appendMember(b, s.id), s.recv)
@@ -179,9 +180,7 @@ func (g *Group) send(to *sender, frame []byte) {
 func (g *Group) onResume(p *parsed) {
 	r := resume{session: p.session, fresh: p.flag, window: int64(min(p.amount, 1<<40))}
 	for _, it := range p.items {
-		if s := g.findRef(it.ref); s != nil {
-			r.has = append(r.has, rise{s, it.a})
-		}
+		r.has = append(r.has, Baseline{it.ref.member(), it.a})
 	}
 	g.stopOut()
 	g.out.pending = r
@@ -204,7 +203,9 @@ func (g *Group) answer() {
 	}
 	if !r.fresh {
 		for _, h := range r.has {
-			h.s.fwd = max(h.to, h.s.stable)
+			if s := g.find(h.Sender); s != nil {
+				s.fwd = max(h.Number, s.stable)
+			}
 		}
 	}
 	g.send(g.succ, g.encodeStart(r.session, false))

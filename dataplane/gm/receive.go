@@ -13,6 +13,27 @@ type asideFrame struct {
 	frame []byte
 }
 
+// Kept is a frame of a view that the member had not installed.
+type Kept struct {
+	From  Member // Node and Incarnation
+	Frame []byte
+}
+
+// Leftover returns, once, the frames that an expelled member still kept aside, in order. Its node may join the group again
+// under the same incarnation, and they may be meant for that new member: the caller keeps them like the frames of a group
+// that it does not have yet, and hands them to the new Group's Receive, unless their link broke in between.
+func (g *Group) Leftover() []Kept {
+	if !g.expelled {
+		return nil
+	}
+	var k []Kept
+	for _, f := range g.aside.frames {
+		k = append(k, Kept{f.from, f.frame})
+	}
+	g.aside = asideFrames{}
+	return k
+}
+
 func (a *asideFrames) drop(node string, inc uint64) {
 	k := 0
 	for _, f := range a.frames {

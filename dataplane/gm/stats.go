@@ -1,5 +1,7 @@
 package gm
 
+import "fmt"
+
 // Stats is what an operator wants to know of one group's member. All sizes are in bytes.
 type Stats struct {
 	View        uint64 // version of the newest installed view, 0 before the first
@@ -96,4 +98,34 @@ func (g *Group) Senders() []SenderStats {
 		})
 	}
 	return list
+}
+
+// Describe names the content of a frame for traces, without its body. It never fails.
+func Describe(frame []byte) string {
+	var p parsed
+	if why := p.parse(frame, len(frame)*2+DefaultMaxMessage); why != "" {
+		return "malformed: " + why
+	}
+	name := [...]string{"", "data", "fragment", "progress", "stable", "credit", "resume", "start", "closing"}[p.typ]
+	switch p.typ {
+	case frameData:
+		return fmt.Sprintf("%s v%d %v:%d class %d", name, p.view, p.ref, p.num, p.class)
+	case frameFragment:
+		return fmt.Sprintf("%s v%d %v:%d class %d %d+%d/%d", name, p.view, p.ref, p.num, p.class, p.offset, len(p.body), p.total)
+	case frameCredit:
+		return fmt.Sprintf("%s v%d session %d returned %d", name, p.view, p.session, p.amount)
+	case frameResume:
+		return fmt.Sprintf("%s v%d session %d fresh %v window %d %v", name, p.view, p.session, p.flag, p.amount, p.items)
+	case frameStart:
+		return fmt.Sprintf("%s v%d session %d again %v %v", name, p.view, p.session, p.flag, p.items)
+	}
+	return fmt.Sprintf("%s v%d %v", name, p.view, p.items)
+}
+
+// String is for traces.
+func (f ref) String() string {
+	if f.index >= 0 {
+		return fmt.Sprintf("#%d", f.index)
+	}
+	return fmt.Sprintf("%s/%d/%d", f.node, f.inc, f.join)
 }

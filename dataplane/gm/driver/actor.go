@@ -1,0 +1,300 @@
+package driver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"warren/dataplane/gm"
+	"warren/dataplane/link"
+)
+
+// batchLimit is the most events that are handled before EndBatch, so that confirms do not wait for a long mailbox.
+const batchLimit = 512
+
+// Errors of posting.
+var (
+	// ErrMailboxFull: the actor does not keep up; the event was not taken.
+	ErrMailboxFull = errors.New("driver: mailbox full")
+	// ErrClosed: the actor, the member or the host was closed.
+	ErrClosed = errors.New("driver: closed")
+)
+
+// Handler is the user of an actor. All its methods are called on the actor's goroutine, one at a time.
+type Handler interface {
+	// HandleEvent handles what was posted.
+	HandleEvent(ev any)
+	// HandleOutput handles an output of the actor's member; gm.Send and gm.ResetLink never come here.
+	HandleOutput(out gm.Output)
+	// EndBatch is called after each batch: the place to sync and to flush. It may use the member.
+	EndBatch()
+}
+
+// Actor is a mailbox and its handler. The zero value is not usable: see Host.NewActor. Post, PostAlways, Do and Close may
+// be called from any goroutine.
+type Actor struct {
+	host    *Host
+	handler Handler
+	member  *Member // touched on the actor's goroutine only
+
+	mu      sync.Mutex
+	queue   []event
+	bytes   int // of ring frames in queue
+	running bool
+	closed  bool
+	shut    []link.PeerID // links whose ring frames are dropped until their evReset is handled
+}
+
+type eventKind uint8
+
+const (
+	evPosted eventKind = iota
+	evClosure
+	evFrame
+	evLinkUp
+	evLinkDown
+	evReset     // our end of the group's link starts afresh: tell the peer
+	evPeerReset // the peer's end did
+)
+
+// event is one entry of a mailbox; a struct, so that a frame costs no allocation.
+type event struct {
+	kind   eventKind
+	ev     any
+	member *Member // ring events: dropped if it is not the actor's member any more
+	from   link.PeerID
+	frame  []byte
+}
+
+var queuePool = sync.Pool{New: func() any { q := make([]event, 0, 64); return &q }}
+
+// NewActor makes an actor that runs on the host's goroutines. It costs nothing while it has nothing to do.
+func (h *Host) NewActor(handler Handler) *Actor { return &Actor{host: h, handler: handler} }
+
+// Post puts ev into the mailbox and returns at once. Events of one poster keep their order. Errors: ErrMailboxFull once
+// Config.MailboxEvents wait (the caller must slow down its source: promise 6), ErrClosed. An event that was taken is
+// handled, unless the actor is closed before.
+func (a *Actor) Post(ev any) error { return a.post(event{kind: evPosted, ev: ev}, true) }
+
+// PostAlways is Post without the limit, for events that must not get lost and whose number is bounded by where they come
+// from: views, changes of the metadata, ends of connections.
+func (a *Actor) PostAlways(ev any) error { return a.post(event{kind: evPosted, ev: ev}, false) }
+
+// Do runs f on the actor's goroutine, as an event, and waits for it. It must not be called from there. Errors: as Post, or
+// ctx's, in which case f may still run; ErrClosed also when the actor closes before f ran.
+func (a *Actor) Do(ctx context.Context, f func()) error {
+	c := &closure{f: f, done: make(chan struct{})}
+	if err := a.post(event{kind: evClosure, ev: c}, true); err != nil {
+		return err
+	}
+	select {
+	case <-c.done:
+		if !c.ran {
+			return ErrClosed
+		}
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("driver: wait for the actor: %w", ctx.Err())
+	}
+}
+
+type closure struct {
+	f    func()
+	ran  bool
+	done chan struct{}
+}
+
+// Close ends the actor: events that wait are dropped, the one being handled is finished, and its member leaves. It does
+// not wait (Host.Close does); from inside the handler the batch ends with the present event, without EndBatch.
+func (a *Actor) Close() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.closed {
+		return
+	}
+	a.closed = true
+	a.start()
+}
+
+func (a *Actor) post(e event, limited bool) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.closed {
+		return ErrClosed
+	}
+	if limited && len(a.queue) >= a.host.cfg.MailboxEvents {
+		return fmt.Errorf("%w: %d events wait", ErrMailboxFull, len(a.queue))
+	}
+	a.push(e)
+	return nil
+}
+
+// postFrame takes a ring frame. When the mailbox is full, the group's link is given up and starts afresh once the mailbox
+// has been worked off.
+func (a *Actor) postFrame(m *Member, from link.PeerID, frame []byte) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.closed {
+		return
+	}
+	for _, id := range a.shut {
+		if id == from {
+			return
+		}
+	}
+	if len(a.queue) >= a.host.cfg.MailboxEvents || a.bytes+len(frame) > a.host.cfg.MailboxBytes {
+		a.shut = append(a.shut, from)
+		a.push(event{kind: evReset, member: m, from: from})
+		a.host.overflows.Add(1)
+		return
+	}
+	a.bytes += len(frame)
+	a.push(event{kind: evFrame, member: m, from: from, frame: frame})
+}
+
+// push appends an event and starts the goroutine if there is none. a.mu is held.
+func (a *Actor) push(e event) {
+	if a.queue == nil {
+		a.queue = *queuePool.Get().(*[]event)
+	}
+	a.queue = append(a.queue, e)
+	a.start()
+}
+
+func (a *Actor) start() {
+	if !a.running && a.host.begin() {
+		a.running = true
+		go a.run()
+	}
+}
+
+// run handles batches until the mailbox is empty.
+func (a *Actor) run() {
+	defer a.host.wg.Done()
+	for {
+		a.mu.Lock()
+		batch, closed := a.queue, a.closed
+		a.queue, a.bytes = nil, 0
+		if closed || len(batch) == 0 {
+			a.running = false
+			a.mu.Unlock()
+			if closed {
+				a.end(batch)
+			}
+			return
+		}
+		a.mu.Unlock()
+		for rest := batch; len(rest) > 0 && !a.isClosed(); {
+			n := min(len(rest), batchLimit)
+			a.batch(rest[:n])
+			rest = rest[n:]
+		}
+		if a.isClosed() {
+			a.end(batch)
+		}
+		clear(batch)
+		if cap(batch) <= 1024 {
+			batch = batch[:0]
+			queuePool.Put(&batch)
+		}
+	}
+}
+
+func (a *Actor) isClosed() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.closed
+}
+
+// end releases who waits for closures that will not run, and leaves the group.
+func (a *Actor) end(batch []event) {
+	for _, e := range batch {
+		if c, ok := e.ev.(*closure); ok && e.kind == evClosure && !c.ran {
+			close(c.done)
+		}
+	}
+	if a.member != nil {
+		a.member.Leave()
+	}
+}
+
+func (a *Actor) batch(events []event) {
+	for i := range events {
+		e := &events[i]
+		if e.kind == evPosted || e.kind == evClosure {
+			a.drain()
+			a.user(e)
+			if a.isClosed() {
+				return
+			}
+			continue
+		}
+		if m := a.member; m != nil && m == e.member {
+			m.ring(a, e)
+		}
+	}
+	for again := true; again && !a.isClosed(); {
+		a.drain()
+		if a.member != nil {
+			a.member.flush()
+		}
+		a.handler.EndBatch()
+		again = a.drain()
+	}
+	if a.member != nil {
+		a.member.flush()
+	}
+}
+
+func (a *Actor) user(e *event) {
+	if e.kind == evPosted {
+		a.handler.HandleEvent(e.ev)
+		return
+	}
+	c := e.ev.(*closure)
+	c.f()
+	c.ran = true
+	close(c.done)
+}
+
+// drain carries out the member's outputs until there are none, and says whether the handler saw any.
+func (a *Actor) drain() bool {
+	seen := false
+	for a.member != nil {
+		m := a.member
+		outs := m.group.Take(m.outs[:0])
+		m.outs = outs
+		if len(outs) == 0 {
+			break
+		}
+		for i := range outs {
+			if a.member != m {
+				break // the handler left the group
+			}
+			switch outs[i].Kind {
+			case gm.Send:
+				m.send(outs[i].To, outs[i].Frame)
+			case gm.ResetLink:
+				m.resetLink(outs[i].To)
+			default:
+				seen = true
+				a.handler.HandleOutput(outs[i])
+			}
+		}
+		clear(outs)
+	}
+	return seen
+}
+
+// reopen lets ring frames of a link in again.
+func (a *Actor) reopen(id link.PeerID) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for i, s := range a.shut {
+		if s == id {
+			a.shut = append(a.shut[:i], a.shut[i+1:]...)
+			return
+		}
+	}
+}

@@ -57,7 +57,7 @@ func (p *Process) ack(n *node, m *protocol.Ack) {
 		b := n.acks.at(n.acks.len() - 1)
 		b.op, b.items = p.lastOp, items
 		n.unstable += items
-		n.throttled = n.unstable >= p.opt.UnstableAcks
+		n.throttled = n.throttled || n.unstable >= p.opt.UnstableAcks
 		p.releaseAcks(n)
 	}
 }

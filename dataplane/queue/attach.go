@@ -194,6 +194,7 @@ func (p *Process) closeOrigins(n *node, which func(*originState) bool) {
 // openGate begins to serve once no node is awaited: everything that was not claimed is ready (mirroring.md, "Failover").
 func (p *Process) openGate() {
 	if p.state != gathering {
+		p.closeOrphans()
 		return
 	}
 	for _, n := range p.order {

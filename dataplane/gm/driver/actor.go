@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"warren/dataplane/gm"
 	"warren/dataplane/link"
@@ -38,11 +39,13 @@ type Actor struct {
 	handler Handler
 	member  *Member // touched on the actor's goroutine only
 
+	outs []gm.Output // buffer of drain, while a goroutine runs
+
+	closed  atomic.Bool // set under mu
 	mu      sync.Mutex
 	queue   []event
 	bytes   int // of ring frames in queue
 	running bool
-	closed  bool
 	shut    []link.PeerID // links whose ring frames are dropped until their evReset is handled
 }
 
@@ -67,7 +70,11 @@ type event struct {
 	frame  []byte
 }
 
-var queuePool = sync.Pool{New: func() any { q := make([]event, 0, 64); return &q }}
+// Buffers that only an actor at work needs: 10,000 idle ones hold none.
+var (
+	queuePool  = sync.Pool{New: func() any { q := make([]event, 0, 64); return &q }}
+	outputPool = sync.Pool{New: func() any { o := make([]gm.Output, 0, 64); return &o }}
+)
 
 // NewActor makes an actor that runs on the host's goroutines. It costs nothing while it has nothing to do.
 func (h *Host) NewActor(handler Handler) *Actor { return &Actor{host: h, handler: handler} }
@@ -110,24 +117,21 @@ type closure struct {
 func (a *Actor) Close() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.closed {
-		return
+	if !a.closed.Swap(true) {
+		_ = a.start()
 	}
-	a.closed = true
-	a.start()
 }
 
 func (a *Actor) post(e event, limited bool) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.closed {
+	if a.closed.Load() {
 		return ErrClosed
 	}
 	if limited && len(a.queue) >= a.host.cfg.MailboxEvents {
 		return fmt.Errorf("%w: %d events wait", ErrMailboxFull, len(a.queue))
 	}
-	a.push(e)
-	return nil
+	return a.push(e)
 }
 
 // postFrame takes a ring frame. When the mailbox is full, the group's link is given up and starts afresh once the mailbox
@@ -135,7 +139,7 @@ func (a *Actor) post(e event, limited bool) error {
 func (a *Actor) postFrame(m *Member, from link.PeerID, frame []byte) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.closed {
+	if a.closed.Load() {
 		return
 	}
 	for _, id := range a.shut {
@@ -145,52 +149,66 @@ func (a *Actor) postFrame(m *Member, from link.PeerID, frame []byte) {
 	}
 	if len(a.queue) >= a.host.cfg.MailboxEvents || a.bytes+len(frame) > a.host.cfg.MailboxBytes {
 		a.shut = append(a.shut, from)
-		a.push(event{kind: evReset, member: m, from: from})
+		_ = a.push(event{kind: evReset, member: m, from: from})
 		a.host.overflows.Add(1)
 		return
 	}
 	a.bytes += len(frame)
-	a.push(event{kind: evFrame, member: m, from: from, frame: frame})
+	_ = a.push(event{kind: evFrame, member: m, from: from, frame: frame})
 }
 
 // push appends an event and starts the goroutine if there is none. a.mu is held.
-func (a *Actor) push(e event) {
+func (a *Actor) push(e event) error {
+	if err := a.start(); err != nil {
+		return err
+	}
 	if a.queue == nil {
 		a.queue = *queuePool.Get().(*[]event)
 	}
 	a.queue = append(a.queue, e)
-	a.start()
+	return nil
 }
 
-func (a *Actor) start() {
-	if !a.running && a.host.begin() {
-		a.running = true
-		go a.run()
+func (a *Actor) start() error {
+	if a.running {
+		return nil
 	}
+	if !a.host.begin() {
+		return ErrClosed
+	}
+	a.running = true
+	go a.run()
+	return nil
 }
+
+// ended: nothing more is to be handled.
+func (a *Actor) ended() bool { return a.closed.Load() || a.host.closing.Load() }
 
 // run handles batches until the mailbox is empty.
 func (a *Actor) run() {
 	defer a.host.wg.Done()
+	outs := outputPool.Get().(*[]gm.Output)
+	defer func() { outputPool.Put(outs) }()
+	a.outs = *outs
 	for {
 		a.mu.Lock()
-		batch, closed := a.queue, a.closed
+		batch := a.queue
 		a.queue, a.bytes = nil, 0
-		if closed || len(batch) == 0 {
-			a.running = false
+		if len(batch) == 0 || a.ended() {
+			*outs, a.outs = a.outs, nil
 			a.mu.Unlock()
-			if closed {
+			if a.ended() {
 				a.end(batch)
 			}
 			return
 		}
 		a.mu.Unlock()
-		for rest := batch; len(rest) > 0 && !a.isClosed(); {
+		for rest := batch; len(rest) > 0 && !a.ended(); {
 			n := min(len(rest), batchLimit)
 			a.batch(rest[:n])
 			rest = rest[n:]
 		}
-		if a.isClosed() {
+		if a.ended() {
 			a.end(batch)
 		}
 		clear(batch)
@@ -199,12 +217,6 @@ func (a *Actor) run() {
 			queuePool.Put(&batch)
 		}
 	}
-}
-
-func (a *Actor) isClosed() bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.closed
 }
 
 // end releases who waits for closures that will not run, and leaves the group.
@@ -225,7 +237,7 @@ func (a *Actor) batch(events []event) {
 		if e.kind == evPosted || e.kind == evClosure {
 			a.drain()
 			a.user(e)
-			if a.isClosed() {
+			if a.ended() {
 				return
 			}
 			continue
@@ -234,7 +246,7 @@ func (a *Actor) batch(events []event) {
 			m.ring(a, e)
 		}
 	}
-	for again := true; again && !a.isClosed(); {
+	for again := true; again && !a.ended(); {
 		a.drain()
 		if a.member != nil {
 			a.member.flush()
@@ -263,8 +275,8 @@ func (a *Actor) drain() bool {
 	seen := false
 	for a.member != nil {
 		m := a.member
-		outs := m.group.Take(m.outs[:0])
-		m.outs = outs
+		outs := m.group.Take(a.outs[:0])
+		a.outs = outs
 		if len(outs) == 0 {
 			break
 		}

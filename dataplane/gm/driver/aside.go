@@ -2,89 +2,103 @@ package driver
 
 import "warren/dataplane/link"
 
-// maxLost limits the groups of which frames were dropped; beyond it the whole link is reset.
-const maxLost = 1 << 16
+// asidePerGroup is the most frames that are kept for one group.
+const asidePerGroup = 256
 
-type asideKey struct {
-	group uint64
-	from  link.PeerID
-}
-
-// asideFrames are frames of groups that are not hosted yet, in order of arrival (R5).
+// asideFrames are frames of groups that are not hosted yet, in order of arrival (R5). When there are too many, those of
+// the group that has waited longest are dropped: most likely it was deleted.
 type asideFrames struct {
-	frames []asideFrame
+	groups map[uint64][]asideFrame
+	order  []uint64 // groups by their first frame; some are gone already
 	count  int
 	bytes  int
-	lost   map[asideKey]struct{} // of these, some frames were dropped
 }
 
 type asideFrame struct {
-	key   asideKey
+	from  link.PeerID
 	frame []byte
 }
 
-// keep takes a frame, or notes that it was dropped. False: too many were, the link is to be reset.
-func (a *asideFrames) keep(key asideKey, frame []byte, cfg Config) bool {
-	if _, gone := a.lost[key]; gone {
-		return true
+// keep takes a frame and returns the links of frames that had to be dropped for it.
+func (a *asideFrames) keep(group uint64, from link.PeerID, frame []byte, cfg Config) (evicted []link.PeerID) {
+	if len(frame) > cfg.AsideBytes || len(a.groups[group]) >= asidePerGroup {
+		evicted = append(a.evict(group), from)
+		return evicted
 	}
-	if a.count < cfg.AsideFrames && a.bytes+len(frame) <= cfg.AsideBytes {
-		// A copy: the frame stands in a chunk that it would hold for an unknown time.
-		a.frames = append(a.frames, asideFrame{key, append([]byte(nil), frame...)})
-		a.count++
-		a.bytes += len(frame)
-		return true
+	for a.count >= cfg.AsideFrames || a.bytes+len(frame) > cfg.AsideBytes {
+		evicted = append(evicted, a.evict(a.order[0])...)
 	}
-	if len(a.lost) >= maxLost {
-		return false
+	if a.groups == nil {
+		a.groups = map[uint64][]asideFrame{}
 	}
-	a.lost[key] = struct{}{}
-	return true
+	if _, known := a.groups[group]; !known {
+		a.order = append(a.order, group)
+	}
+	// A copy: the frame stands in a chunk that it would hold for an unknown time.
+	a.groups[group] = append(a.groups[group], asideFrame{from, append([]byte(nil), frame...)})
+	a.count++
+	a.bytes += len(frame)
+	return evicted
 }
 
-// release posts the frames of m's group to it.
-func (a *asideFrames) release(m *Member) {
-	for key := range a.lost {
-		if key.group == m.id {
-			_ = m.actor.post(event{kind: evReset, member: m, from: key.from}, false)
-			delete(a.lost, key)
+// evict drops a group's frames and returns their links.
+func (a *asideFrames) evict(group uint64) (from []link.PeerID) {
+	for _, f := range a.take(group) {
+		from = append(from, f.from)
+	}
+	return from
+}
+
+// take removes and returns a group's frames.
+func (a *asideFrames) take(group uint64) []asideFrame {
+	frames := a.groups[group]
+	delete(a.groups, group)
+	for _, f := range frames {
+		a.count--
+		a.bytes -= len(f.frame)
+	}
+	for len(a.order) > 0 {
+		if _, there := a.groups[a.order[0]]; there {
+			break
+		}
+		a.order = a.order[1:]
+	}
+	if len(a.order) > 2*len(a.groups)+64 {
+		a.compact()
+	}
+	return frames
+}
+
+// compact removes the groups that are gone from order; of one that came back, the earlier place stays.
+func (a *asideFrames) compact() {
+	seen := make(map[uint64]bool, len(a.groups))
+	order := make([]uint64, 0, len(a.groups))
+	for _, g := range a.order {
+		if _, there := a.groups[g]; there && !seen[g] {
+			seen[g] = true
+			order = append(order, g)
 		}
 	}
-	if a.count == 0 {
-		return
-	}
-	a.filter(func(f asideFrame) bool {
-		if f.key.group != m.id {
-			return true
-		}
-		m.actor.postFrame(m, f.key.from, f.frame)
-		return false
-	})
+	a.order = order
 }
 
 // drop forgets what came over a link that is gone.
 func (a *asideFrames) drop(id link.PeerID) {
-	for key := range a.lost {
-		if key.from == id {
-			delete(a.lost, key)
+	for group, frames := range a.groups {
+		k := 0
+		for _, f := range frames {
+			if f.from != id {
+				frames[k] = f
+				k++
+				continue
+			}
+			a.count--
+			a.bytes -= len(f.frame)
+		}
+		clear(frames[k:])
+		if a.groups[group] = frames[:k]; k == 0 {
+			delete(a.groups, group)
 		}
 	}
-	a.filter(func(f asideFrame) bool { return f.key.from != id })
-}
-
-func (a *asideFrames) filter(keep func(asideFrame) bool) {
-	k := 0
-	for _, f := range a.frames {
-		if keep(f) {
-			a.frames[k] = f
-			k++
-			continue
-		}
-		a.bytes -= len(f.frame)
-	}
-	clear(a.frames[k:])
-	a.frames, a.count = a.frames[:k], k
-	if k == 0 {
-		a.frames = nil
-	}
+	a.compact()
 }

@@ -62,7 +62,7 @@ func (c Config) withDefaults() Config {
 
 // Host runs the groups of one node. All methods may be called from any goroutine, Join excepted.
 //
-// Lock order: Host.mu, then Actor.mu or outbox.mu.
+// Lock order: Host.mu, then Actor.mu or outbox.mu, then Host.life.
 type Host struct {
 	cfg   Config
 	links Links
@@ -71,9 +71,10 @@ type Host struct {
 	wg    sync.WaitGroup
 
 	overflows atomic.Uint64 // mailboxes that were full
+	closing   atomic.Bool
+	life      sync.RWMutex // held to set closing, and to begin a goroutine
 
 	mu      sync.RWMutex
-	closed  bool
 	members map[uint64]*Member
 	nodes   map[string]*nodeLink
 	aside   asideFrames
@@ -83,6 +84,7 @@ type Host struct {
 type nodeLink struct {
 	id       link.PeerID
 	up       bool
+	evicted  bool // frames of groups that were not hosted were dropped: a group that joins resets its end
 	out      outbox
 	watchers map[*Member]struct{}
 }
@@ -94,31 +96,28 @@ func NewHost(links Links, cfg Config) *Host {
 		members: map[uint64]*Member{}, nodes: map[string]*nodeLink{},
 	}
 	h.log = h.cfg.Log.With("node", h.node)
-	h.aside.lost = map[asideKey]struct{}{}
 	links.HandleFrame(KindRing, h.ringFrame)
 	links.HandleFrame(KindReset, h.resetFrame)
 	links.Watch(h)
 	return h
 }
 
-// Close closes every actor that is a member of a group, and waits for all goroutines of actors. Posting to any actor
-// fails from now on, unless the actor is running. Close the links first or after; frames are dropped.
+// Close ends every actor: those at work finish the event at hand, what waits is dropped, posting fails with ErrClosed.
+// It waits for all their goroutines. The links may be closed before or after.
 func (h *Host) Close() {
-	h.mu.Lock()
-	h.closed = true
-	members := make([]*Member, 0, len(h.members))
-	for _, m := range h.members {
-		members = append(members, m)
-	}
-	h.mu.Unlock()
-	for _, m := range members {
-		m.actor.Close()
-	}
+	h.life.Lock()
+	h.closing.Store(true)
+	h.life.Unlock()
 	h.wg.Wait()
 }
 
-// begin takes a place for an actor's goroutine, unless the host is closed.
+// begin counts a goroutine of an actor, unless the host is closed.
 func (h *Host) begin() bool {
+	h.life.RLock()
+	defer h.life.RUnlock()
+	if h.closing.Load() {
+		return false
+	}
 	h.wg.Add(1)
 	return true
 }
@@ -126,7 +125,7 @@ func (h *Host) begin() bool {
 func (h *Host) register(m *Member) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.closed {
+	if h.closing.Load() {
 		return ErrClosed
 	}
 	if h.members[m.id] != nil {
@@ -134,7 +133,14 @@ func (h *Host) register(m *Member) error {
 	}
 	h.members[m.id] = m
 	// Under the lock, so that no frame that arrives now overtakes those kept aside.
-	h.aside.release(m)
+	for _, n := range h.nodes {
+		if n.up && n.evicted {
+			_ = m.actor.post(event{kind: evReset, member: m, from: n.id}, false)
+		}
+	}
+	for _, f := range h.aside.take(m.id) {
+		m.actor.postFrame(m, f.from, f.frame)
+	}
 	return nil
 }
 
@@ -180,7 +186,7 @@ func (h *Host) LinkDown(id link.PeerID, _ link.Cause) { h.change(id, false) }
 func (h *Host) change(id link.PeerID, up bool) {
 	h.mu.Lock()
 	n := h.at(id.Node)
-	n.id, n.up = id, up
+	n.id, n.up, n.evicted = id, up, false
 	n.out.renew(id, up)
 	if !up {
 		h.aside.drop(id)
@@ -248,8 +254,10 @@ func (h *Host) ringFrame(from link.PeerID, body []byte) {
 		m.actor.postFrame(m, from, frame)
 		return
 	}
-	if !h.aside.keep(asideKey{group, from}, frame, h.cfg) {
-		h.links.Reset(from.Node)
+	for _, id := range h.aside.keep(group, from, frame, h.cfg) {
+		if n := h.at(id.Node); n.id == id {
+			n.evicted = true
+		}
 	}
 }
 

@@ -20,8 +20,7 @@ type Member struct {
 	id    uint64
 	head  []byte // id on the wire
 	group *gm.Group
-	links []memberLink
-	outs  []gm.Output
+	links []*memberLink
 	left  bool
 }
 
@@ -111,17 +110,18 @@ func (m *Member) ID() uint64 { return m.id }
 
 // link returns what is known of the link to node; at the first time it begins to watch it.
 func (m *Member) link(node string) *memberLink {
-	for i := range m.links {
-		if m.links[i].node == node {
-			return &m.links[i]
+	for _, l := range m.links {
+		if l.node == node {
+			return l
 		}
 	}
 	out, id, up := m.host.watch(m, node)
-	m.links = append(m.links, memberLink{node: node, id: id, up: up, out: out})
+	l := &memberLink{node: node, id: id, up: up, out: out}
+	m.links = append(m.links, l)
 	if up {
 		m.group.LinkUp(node, id.Incarnation)
 	}
-	return &m.links[len(m.links)-1]
+	return l
 }
 
 // ring handles one event of the links. Outputs are drained around changes of a link, so that none from before goes out
@@ -138,7 +138,6 @@ func (m *Member) ring(a *Actor, e *event) {
 			return // it was up when the member began to watch
 		}
 		a.drain()
-		l = m.link(e.from.Node)
 		l.id, l.up, l.queue = e.from, true, nil
 		m.group.LinkUp(l.node, l.id.Incarnation)
 	case evLinkDown:
@@ -147,7 +146,6 @@ func (m *Member) ring(a *Actor, e *event) {
 			return
 		}
 		a.drain()
-		l = m.link(e.from.Node)
 		l.up, l.queue = false, nil
 		m.group.LinkDown(l.node, l.id.Incarnation)
 	case evReset:
@@ -160,14 +158,11 @@ func (m *Member) ring(a *Actor, e *event) {
 
 // afresh starts this end of the group's link anew, as if it had broken and come back (R7), and tells the peer.
 func (m *Member) afresh(a *Actor, id link.PeerID, tell bool) {
-	if l := m.link(id.Node); !l.up || l.id != id {
+	l := m.link(id.Node)
+	if !l.up || l.id != id {
 		return
 	}
 	a.drain()
-	if m.left {
-		return
-	}
-	l := m.link(id.Node)
 	if tell {
 		l.queue = append(l.queue, outFrame{kind: KindReset})
 	}
@@ -201,8 +196,7 @@ func (m *Member) send(to gm.Member, frame []byte) {
 
 // flush gives the gathered frames to the links.
 func (m *Member) flush() {
-	for i := range m.links {
-		l := &m.links[i]
+	for _, l := range m.links {
 		if len(l.queue) == 0 {
 			continue
 		}

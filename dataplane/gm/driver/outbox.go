@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"errors"
 	"sync"
 
 	"warren/dataplane/link"
@@ -73,8 +74,10 @@ func (o *outbox) pass(head []byte, frames []outFrame, room int) int {
 				return i
 			}
 		}
-		// Errors mean that the link is going down; LinkDown follows.
-		_ = o.host.links.Queue(o.id, f.kind, head, f.frame)
+		// An error means that the link is going down; LinkDown follows.
+		if err := o.host.links.Queue(o.id, f.kind, head, f.frame); err != nil && !errors.Is(err, link.ErrNotConnected) {
+			o.host.log.Error("ring frame not sent", "peer", o.id.Node, "err", err)
+		}
 		room -= len(head) + len(f.frame)
 	}
 	return len(frames)

@@ -68,10 +68,14 @@ func (d Dialer) Dial(ctx context.Context, t Target) (Client, error) {
 	fail := func(err error, reasons ...string) (Client, error) {
 		return nil, &unreachableError{Node: t.Node, Reasons: reasons, Err: err}
 	}
-	entry, err := d.Registry.Find(t.Node)
-	registered := err == nil
-	if err != nil && !errors.Is(err, locate.ErrNotRegistered) {
-		return fail(err, err.Error())
+	var entry locate.Entry
+	registered := false
+	if t.Address == "" || t.CookieFile == "" {
+		found, err := d.Registry.Find(t.Node)
+		if err != nil && !errors.Is(err, locate.ErrNotRegistered) {
+			return fail(err, err.Error())
+		}
+		entry, registered = found, err == nil
 	}
 	address := t.Address
 	switch {

@@ -118,7 +118,7 @@ func (t *tool) nearest(name string) string {
 	}
 	for _, cmd := range t.commands {
 		d := smetrics.WagnerFischer(name, cmd.name, 1, 1, 1)
-		if d < distance && d <= len(cmd.name)/3 {
+		if d < distance && d <= len(cmd.name)/2 {
 			best, distance = cmd.name, d
 		}
 	}

@@ -93,6 +93,9 @@ func newApp(name string, env Env, server RunServer) *cli.App {
 		Writer: env.Stdout, ErrWriter: env.Stderr,
 		ExitErrHandler: func(*cli.Context, error) {}, // or the library ends the process
 		Action:         refuseUnknown,
+		OnUsageError: func(_ *cli.Context, err error, _ bool) error {
+			return &cliUsageError{fmt.Sprintf("%v; see %s --help", err, name)}
+		},
 	}
 	prepareCommands(app.Commands)
 	return app
@@ -102,7 +105,7 @@ func newApp(name string, env Env, server RunServer) *cli.App {
 func prepareCommands(commands []*cli.Command) {
 	for _, cmd := range commands {
 		cmd.OnUsageError = func(cc *cli.Context, err error, _ bool) error {
-			return &cliUsageError{fmt.Sprintf("%s: %v; see %s --help", cc.Command.FullName(), err, cc.Command.FullName())}
+			return &cliUsageError{fmt.Sprintf("%v; see %s --help", err, cc.Command.HelpName)}
 		}
 		if cmd.Action == nil && len(cmd.Subcommands) > 0 {
 			cmd.Action = refuseUnknown

@@ -52,6 +52,9 @@ func listQueues(ctx context.Context, c *call, node Client) error {
 		return err
 	}
 	q := admin.QueueQuery{VHost: c.vhost, Online: c.set["online"], Offline: c.set["offline"], Local: c.set["local"]}
+	if q.Local || q.Online && q.Offline { // as recorded: --local alone counts, and both are all
+		q.Online, q.Offline = false, false
+	}
 	for _, col := range chosen {
 		q.Figures = q.Figures || col.figure
 	}

@@ -18,7 +18,7 @@ func (r *Replica) tryAct() error {
 	if r.ring != nil && r.grants < r.a.View.Version {
 		return nil
 	}
-	if r.recorded(r.self) && (!r.Synchronised() || r.meta.lastEpoch() < r.lastLoss) {
+	if !r.lossy() && (!r.Synchronised() || r.meta.lastEpoch() < r.lastLoss) {
 		r.contest("named master, but its content is not what the record vouches for")
 		return nil
 	}
@@ -44,7 +44,7 @@ func (r *Replica) closing() bool {
 
 // act begins a term: the epoch is written down and announced before anything else is done under it.
 func (r *Replica) act() error {
-	lossy := !r.recorded(r.self)
+	lossy := r.lossy()
 	fresh := len(r.meta.epochs) == 0
 	t := &r.term
 	r.term = term{

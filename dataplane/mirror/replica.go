@@ -166,11 +166,11 @@ func (r *Replica) reconcile() error {
 			delete(r.joiners, m)
 		}
 	}
-	if !r.recorded(r.self) {
+	if !r.recorded(r.self) || r.lossy() {
 		r.contested = false
 		return nil
 	}
-	if r.role == Idle && len(r.meta.epochs) == 0 && r.a.Epoch > 1 && r.a.Master == r.self {
+	if r.role == Idle && !r.cfg.Recovery.Found && r.a.Epoch > 1 && r.a.Master == r.self {
 		r.damaged = true // the disk is empty, and should not be
 	}
 	if r.role == Idle && r.ring != nil && len(r.meta.epochs) == 0 && r.next == 1 && !r.damaged {
@@ -417,6 +417,11 @@ func (r *Replica) recorded(m gm.Member) bool {
 		}
 	}
 	return false
+}
+
+// lossy tells whether this copy is named master although it was not synchronised.
+func (r *Replica) lossy() bool {
+	return r.a.Status == Running && r.a.Master == r.self && (r.a.LastLossEpoch == r.a.Epoch || !r.recorded(r.self))
 }
 
 func holds(v gm.View, m gm.Member) bool {

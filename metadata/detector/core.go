@@ -180,16 +180,16 @@ func (c *core) setNode(now time.Duration, n *state.Node) (deposed bool) {
 func (c *core) wake(now time.Duration) (stalled time.Duration) {
 	gap := now - c.lastTick
 	c.lastTick = now
+	for to, until := range c.given {
+		if now >= until {
+			delete(c.given, to)
+		}
+	}
 	if gap <= 2*c.t.Interval {
 		return 0
 	}
 	for _, p := range c.peers {
 		p.heard += gap - c.t.Interval
-	}
-	for to, until := range c.given {
-		if now >= until+c.t.Grant {
-			delete(c.given, to)
-		}
 	}
 	return gap
 }

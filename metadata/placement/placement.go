@@ -182,11 +182,11 @@ func adjustCount(n int, master string, copies []Copy, nodes []Node) (add, drop [
 		}
 		add = append(add, fewest(fit, func(x Node) int { return x.Replicas }))
 	}
-	return add, surplus(n, len(copies)-n, master, copies)
+	return add, surplus(n, seats, master, copies)
 }
 
-// surplus chooses up to excess places to give up.
-func surplus(n, excess int, master string, copies []Copy) (drop []string) {
+// surplus chooses the places to give up. seats are those that are taken: one away and its stand-in have one together.
+func surplus(n, seats int, master string, copies []Copy) (drop []string) {
 	synchronised := 0
 	var victims []Copy
 	for _, c := range copies {
@@ -196,6 +196,10 @@ func surplus(n, excess int, master string, copies []Copy) (drop []string) {
 		if c.Node != master {
 			victims = append(victims, c)
 		}
+	}
+	excess := seats - n
+	if synchronised >= n {
+		excess = len(copies) - n
 	}
 	sort.SliceStable(victims, func(i, j int) bool { return lessWorth(victims[i], victims[j]) })
 	for _, c := range victims {

@@ -101,12 +101,6 @@ func TestGetAndUnackedRequeuedOnClose(t *testing.T) {
 	if err != nil || !d.Redelivered || d.Body[0] != 0 || d.MessageCount != 1 {
 		t.Errorf("after close: %+v %v", d, err)
 	}
-	if err := ch.Recover(true); err != nil {
-		t.Fatal(err)
-	}
-	if d, _, err = ch.Get("q", false); err != nil || d.Body[0] != 0 {
-		t.Errorf("after recover: %+v %v", d, err)
-	}
 	if err := ch.Reject(d.DeliveryTag, false); err != nil {
 		t.Fatal(err)
 	}

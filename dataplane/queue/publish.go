@@ -56,9 +56,12 @@ func (p *Process) WindowOpen() {
 
 // take hands one publish to the Backing; false: the window is full, try again later.
 func (p *Process) take(n *node, item *protocol.PublishItem) bool {
+	if p.err != nil {
+		return true
+	}
 	o := n.refs[item.Ref]
-	if o == nil || p.err != nil {
-		p.defects++
+	if o == nil { // confirmed while its repeat waited here, and then closed
+		p.credit(n, item)
 		return true
 	}
 	var taken Taken

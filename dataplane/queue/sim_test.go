@@ -26,6 +26,7 @@ type simNode struct {
 	linked   bool               // to the master
 	toMaster []protocol.Message // under way
 	toNode   []protocol.Message
+	late     []protocol.Message // of a link that broke
 	meta     []func()
 	chans    []*simChannel
 	sessions uint64
@@ -66,11 +67,12 @@ type sim struct {
 	check  *checker
 	tags   int
 	calm   bool // no new work
+	storm  bool // much goes wrong, and little becomes stable
 	trace  func(string, ...any)
 }
 
 func newSim(t testing.TB, seed uint64) *sim {
-	s := &sim{t: t, seed: seed, r: rand.New(rand.NewPCG(seed, 1)), codec: seed%8 == 0, check: newChecker()}
+	s := &sim{t: t, seed: seed, r: rand.New(rand.NewPCG(seed, 1)), codec: seed%8 == 0, storm: seed%3 == 0, check: newChecker()}
 	s.proc = queue.New(queue.Options{
 		PublishWindow:  protocol.Credit{Count: 4, Bytes: 4000},
 		ConsumerWindow: protocol.Credit{Count: 3, Bytes: 2000}, UnstableAcks: 6,
@@ -107,7 +109,7 @@ func (s *sim) boot(n *simNode) {
 		Self: n.id, Limits: origin.Limits{Publishes: 6, Bytes: 1 << 20},
 		NextSession: func() uint64 { n.sessions++; return n.sessions },
 	})
-	n.toMaster, n.toNode, n.meta, n.chans, n.consumes = nil, nil, nil, nil, 0
+	n.toMaster, n.toNode, n.late, n.meta, n.chans, n.consumes = nil, nil, nil, nil, nil, 0
 	if s.master != nil && s.master.up {
 		n.att.LinkUp(s.master.id)
 		n.att.SetMaster(s.master.id, s.epoch)
@@ -133,7 +135,7 @@ func (s *sim) promote(fresh bool) {
 	}
 	master, epoch := s.master.id, s.epoch
 	for _, n := range s.nodes {
-		n.toMaster, n.toNode = nil, nil
+		n.toMaster, n.toNode, n.late = nil, nil, nil
 		if n.up {
 			n.linked = true
 			n.att.LinkUp(master)
@@ -145,13 +147,18 @@ func (s *sim) promote(fresh bool) {
 // step makes one thing happen.
 func (s *sim) step() {
 	n := s.nodes[s.r.IntN(simNodes)]
+	if s.storm && !s.calm && s.r.IntN(15) == 0 {
+		s.disturb(n)
+	}
 	switch k := s.r.IntN(100); {
 	case k < 30 && !s.calm:
 		s.clientAction(n)
 	case k < 70:
 		s.travel(n)
 	case k < 78:
-		s.b.advance(1 + s.r.IntN(3))
+		if !s.storm || s.calm || s.r.IntN(3) == 0 {
+			s.b.advance(1 + s.r.IntN(3))
+		}
 	case k < 90:
 		s.flush(s.r.IntN(4) > 0)
 	case k < 94:
@@ -176,14 +183,19 @@ func (s *sim) step() {
 	for _, n := range s.nodes {
 		s.collect(n)
 	}
+	if s.proc.Counters().Defects > 0 {
+		s.fatalf("a defect")
+	}
 }
 
 func (s *sim) disturb(n *simNode) {
 	switch s.r.IntN(8) {
 	case 0, 1, 2: // the link breaks
 		if n.up && n != s.master && n.linked {
+			n.late = append(n.late, n.toMaster...) // or it arrives when nobody waits for it any more
 			n.linked, n.toMaster, n.toNode = false, nil, nil
 			n.att.LinkDown(s.master.id)
+			s.check.cut(n)
 			if s.r.IntN(2) == 0 {
 				s.proc.LinkDown(n.id)
 			}
@@ -214,7 +226,7 @@ func (s *sim) kill(n *simNode) {
 		s.trace("KILL %v", n.id)
 	}
 	s.check.nodeDied(n)
-	n.toMaster, n.toNode, n.meta, n.chans = nil, nil, nil, nil
+	n.toMaster, n.toNode, n.late, n.meta, n.chans = nil, nil, nil, nil, nil
 }
 
 func (s *sim) anyUp() *simNode {
@@ -261,6 +273,14 @@ func (s *sim) succeed(to *simNode, n int, lossy bool) {
 
 // travel moves one message of one node's link.
 func (s *sim) travel(n *simNode) {
+	if len(n.late) > 0 && s.r.IntN(3) == 0 {
+		m := n.late[0]
+		n.late = n.late[1:]
+		if s.trace != nil {
+			s.trace("late %s → %T %+v", n.id.Name, m, m)
+		}
+		s.must(s.proc.Handle(n.id, s.wire(m)))
+	}
 	if !n.up || !n.linked {
 		return
 	}

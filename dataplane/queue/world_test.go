@@ -251,7 +251,12 @@ func (c *checker) nodeDied(n *simNode) {
 			delete(c.heldBy, id)
 		}
 	}
-	for id, by := range c.toldBy { // perhaps the master did not hear it
+	c.cut(n)
+}
+
+// cut: what n told the master may not have arrived; the mark that a message was delivered is lazy, and may be lost with both.
+func (c *checker) cut(n *simNode) {
+	for id, by := range c.toldBy {
 		if by == n {
 			delete(c.seenIn, id)
 		}

@@ -12,7 +12,12 @@ import (
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if os.Getenv(nodeProcess) != "" && len(os.Args) > 1 && os.Args[1] == "server" {
+		os.Exit(runNodeProcess())
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // recorded is one command of a transcript of the real tools.
 type recorded struct {

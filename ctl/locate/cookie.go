@@ -13,8 +13,11 @@ import (
 // CookieName is the cookie's file in a node's data directory.
 const CookieName = ".cookie"
 
-// maxCookie is the largest cookie file that is read, in bytes.
-const maxCookie = 4096
+// Limits of a cookie, in bytes. Below MinCookie it would be guessed (dataplane/link refuses it too).
+const (
+	MinCookie = 8
+	maxCookie = 4096
+)
 
 // CookieError is a cookie file that cannot be used, and what to do about it.
 type CookieError struct {
@@ -51,6 +54,9 @@ func ReadCookie(file string) ([]byte, error) {
 	cookie := bytes.TrimSpace(content)
 	if len(cookie) == 0 {
 		return nil, &CookieError{file, errors.New("is empty; copy the cookie of another node of the cluster, or remove the file for a new one")}
+	}
+	if len(cookie) < MinCookie {
+		return nil, &CookieError{file, fmt.Errorf("has %d bytes; at least %d are needed", len(cookie), MinCookie)}
 	}
 	return cookie, nil
 }

@@ -201,6 +201,7 @@ func TestCookieRefused(t *testing.T) {
 	}{
 		"open":  {"secret", 0o644, "chmod 400"},
 		"empty": {" \n", 0o400, "is empty"},
+		"short": {"1234567\n", 0o400, "at least 8"},
 		"large": {strings.Repeat("x", maxCookie+1), 0o400, "the limit is"},
 	} {
 		file := filepath.Join(dir, name)

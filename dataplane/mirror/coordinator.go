@@ -46,8 +46,9 @@ func (r *Replica) sendPosition() error {
 	return nil
 }
 
-// vouch proposes the mirrors that have become synchronised: everything from the baseline on reaches them, the tables are on
-// their disks, and the master holds nothing below ("the missing part shrinks until it is gone").
+// vouch proposes the mirrors that have become synchronised: everything from the baseline on reaches them, the master holds
+// nothing below ("the missing part shrinks until it is gone"), and their disks know both, so that a mirror that the record
+// counts as synchronised finds itself reconciled after a power failure.
 func (r *Replica) vouch() {
 	if len(r.joiners) == 0 {
 		return
@@ -55,12 +56,17 @@ func (r *Replica) vouch() {
 	st := r.q.Stats()
 	for _, m := range r.a.View.Members {
 		j, ok := r.joiners[m]
-		if !ok || j.proposed || j.number > r.term.persisted || st.Messages > 0 && st.FirstSeq < j.baseline {
+		if !ok || j.proposed || st.Messages > 0 && st.FirstSeq < j.baseline {
 			continue
 		}
-		j.proposed = true
+		if !j.whole {
+			j.whole, j.number = true, max(j.number, r.newest())
+		}
+		if j.number <= r.term.persisted {
+			j.proposed = true
+			r.env.Propose(MirrorSynchronised{Member: m, View: r.a.View.Version})
+		}
 		r.joiners[m] = j
-		r.env.Propose(MirrorSynchronised{Member: m, View: r.a.View.Version})
 	}
 }
 

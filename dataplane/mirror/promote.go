@@ -73,7 +73,7 @@ func (r *Replica) act() error {
 	}
 	r.role = Master
 	for m, j := range r.joiners {
-		j.number, j.proposed = r.newest(), false
+		j.number, j.whole, j.proposed = r.newest(), false, false
 		r.joiners[m] = j
 	}
 	for _, ref := range r.origin.refs() {
@@ -113,21 +113,22 @@ func (r *Replica) announce() {
 // settleContent decides what of an unsynchronised copy is the queue now (mirroring.md, synchronised or not): not what it had
 // before it joined, and not what precedes a loss that it did not see. What is not is set aside, and the floor recorded.
 func (r *Replica) settleContent() error {
-	f := floor{epoch: r.a.Epoch}
+	f := floor{epoch: r.a.Epoch, seq: r.meta.baseline, known: r.meta.baselineKnown}
 	held := r.q.Stats().Messages
+	stale := r.meta.lastEpoch() < r.lastLoss || r.meta.unreconciled && !r.meta.baselineKnown
 	switch {
-	case r.meta.unreconciled && r.meta.baselineKnown:
-		f.seq, f.known = r.meta.baseline, true // anchor left nothing below it
+	case r.anchored:
 		for m, j := range r.joiners {
 			if j.baseline < f.seq {
 				delete(r.joiners, m) // it holds more than this copy
 			}
 		}
-	case held > 0 && (r.meta.unreconciled || r.meta.lastEpoch() < r.lastLoss):
+	case stale && held > 0:
 		if err := r.setAside(held, "promoted without being synchronised, and this is of an earlier membership"); err != nil {
 			return err
 		}
 		r.term.Lost += held
+		f.known = false
 		clear(r.joiners) // baselines of another history
 	}
 	r.meta.floor = f

@@ -55,7 +55,8 @@ type stream struct {
 // joiner is a mirror that is not synchronised: it follows the stream from baseline on.
 type joiner struct {
 	baseline uint64
-	number   uint64 // what the master must know persisted by all before the tables are there
+	number   uint64 // what must be persisted by all before it can be synchronised
+	whole    bool   // the master has been seen to hold nothing below the baseline
 	proposed bool
 }
 

@@ -17,7 +17,6 @@ type truth struct {
 	confirmed map[uint64]uint64      // id → index of the metadata at that time
 	acked     map[uint64]incarnation // id → whose consumer acknowledged it
 	refused   map[uint64]bool
-	nacks     map[uint64]bool
 	lastLossy uint64 // ids up to it may be lost, or come back
 	lostTrans uint64 // transient ids up to it may be lost
 	server    uint64 // the highest epoch that served
@@ -44,7 +43,7 @@ func (c *truthCounts) add(o truthCounts) {
 func newTruth() truth {
 	return truth{
 		published: map[uint64]pubKey{}, confirmed: map[uint64]uint64{}, acked: map[uint64]incarnation{},
-		refused: map[uint64]bool{}, nacks: map[uint64]bool{},
+		refused: map[uint64]bool{},
 	}
 }
 
@@ -63,9 +62,12 @@ func (s *sim) confirm(id uint64) {
 	s.confirmed[id] = s.rec().index
 }
 
-func (s *sim) nacked(id uint64, _ bool) {
-	s.tracef("id %d is nacked", id)
-	s.nacks[id] = true
+// nacked: the client was told so. What was refused is not stored, nor will it be.
+func (s *sim) nacked(id uint64, refused bool) {
+	s.tracef("id %d is nacked, refused %v", id, refused)
+	if refused {
+		s.refused[id] = true
+	}
 }
 
 func (s *sim) acknowledge(id uint64, n *simNode) {
@@ -178,7 +180,10 @@ func (s *sim) checkContent(master *Replica) {
 
 // run plays a history: faults, then rest, then the consumers drain the queue.
 func (s *sim) run() {
-	steps := 150 + s.rng.IntN(250)
+	if s.chance(85) {
+		s.rest() // all mirrors have joined, and are synchronised with an empty queue
+	}
+	steps := 200 + s.rng.IntN(400)
 	for range steps {
 		s.step()
 		if s.err != nil {
@@ -239,17 +244,17 @@ func (s *sim) step() {
 	switch k := s.rng.IntN(1000); {
 	case k < 12:
 		s.fault(n)
-	case k < 40:
+	case k < 80:
 		s.admin(n)
-	case k < 140:
+	case k < 170:
 		if n.alive {
 			n.publish()
 		}
-	case k < 200:
+	case k < 230:
 		if n.alive {
 			n.ack()
 		}
-	case k < 206:
+	case k < 236:
 		if n.alive {
 			n.closeChannel()
 		}
@@ -262,6 +267,9 @@ func (s *sim) step() {
 
 // fault is a crash, a power failure, an expulsion or a broken link.
 func (s *sim) fault(n *simNode) {
+	if s.chance(40) {
+		n = s.nodes[s.rec().master]
+	}
 	switch k := s.rng.IntN(10); {
 	case k < 4 && n.alive:
 		n.crash(false)
@@ -470,7 +478,7 @@ func (s *sim) mend() bool {
 		did = s.join(n) || did
 	}
 	for _, n := range s.nodes {
-		did = s.recoverOne(n, false) || did
+		did = s.recoverOne(n, !s.rec().lastSync[s.rec().master]) || did
 	}
 	return did
 }

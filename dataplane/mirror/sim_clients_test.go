@@ -307,7 +307,6 @@ func (t *simTerm) publish(b queue.Backing, from *simNode, m upMessage) bool {
 		}
 	case taken == queue.TakenLost || taken == queue.TakenRefused || refuse:
 		if refuse && taken == queue.TakenNew {
-			s.refused[m.pub.id] = true
 			s.Refused++
 		}
 		from.down = append(from.down, downMessage{origin: m.origin, number: m.pub.number, nack: true, refused: taken != queue.TakenLost})

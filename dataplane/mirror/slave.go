@@ -118,8 +118,21 @@ func (r *Replica) applyPublish(p *op) error {
 
 func (r *Replica) applyRemove(p *op) (need bool, err error) {
 	n, persistent, err := r.drop(p.ranges)
-	r.missing = max(0, r.missing-(p.count-n))
-	return persistent > 0, err
+	if err != nil {
+		return false, err
+	}
+	whole, err := r.shrink(p.count - n)
+	return persistent > 0 || whole, err
+}
+
+// shrink notes that n messages of the missing part are gone. When none is left this copy is reconciled, and writes that down.
+func (r *Replica) shrink(n int) (whole bool, err error) {
+	r.missing = max(0, r.missing-n)
+	if r.missing > 0 || !r.meta.unreconciled {
+		return false, nil
+	}
+	r.meta.unreconciled = false
+	return true, r.saveMeta()
 }
 
 // drop removes from the store, and says how many messages, and how many persistent ones, that were.
@@ -172,7 +185,7 @@ func (r *Replica) anchor(sender gm.Member, p *op, lines []originLine) error {
 	}
 	r.next, r.missing = p.seq, p.count
 	r.meta.epochs, r.meta.floor, r.meta.nextRef = p.epochs, p.floor, p.ref
-	r.meta.unreconciled, r.meta.baseline, r.meta.baselineKnown = true, p.seq, true
+	r.meta.unreconciled, r.meta.baseline, r.meta.baselineKnown = r.missing > 0, p.seq, true
 	if err := r.replaceOrigins(lines); err != nil {
 		return err
 	}

@@ -1,7 +1,6 @@
 package journal
 
 import (
-	"errors"
 	"fmt"
 
 	"warren/dataplane/backingqueue"
@@ -13,8 +12,12 @@ func (j *Journal) commits() {
 	defer close(j.done)
 	for {
 		j.mu.Lock()
-		for !j.kicked && !j.closing {
+		for !j.kicked && !j.closing && j.err == nil {
 			j.wake.Wait()
+		}
+		if j.err != nil {
+			j.mu.Unlock()
+			return
 		}
 		j.kicked = false
 		last := j.closing && len(j.chunks) == 0 && len(j.streams) == 0
@@ -31,7 +34,7 @@ func (j *Journal) commits() {
 			return
 		}
 		if err := j.write(chunks); err != nil {
-			j.fail(err)
+			j.Fail(err)
 			return
 		}
 		j.settle(gen, chunks, streams)
@@ -91,8 +94,8 @@ func (j *Journal) write(chunks []chunk) error {
 		j.metrics.batches.Add(1)
 		j.committed.Store(uint64(c.file.ID)<<32 | uint64(c.off+int64(len(c.buf))))
 	}
-	if rotated && j.o.OnRotate != nil {
-		j.o.OnRotate()
+	if j.o.OnCommit != nil {
+		j.o.OnCommit(rotated)
 	}
 	return nil
 }
@@ -110,35 +113,34 @@ func (j *Journal) create(file *File) error {
 
 // finish ends the last file with a mark, so that damage in its last batch can be told from a torn end.
 func (j *Journal) finish() {
-	var err error
 	if j.cur != nil && j.cur.f != nil {
 		off := j.cur.size.Load()
-		err = j.write([]chunk{{file: j.cur, off: off, buf: record.AppendMark(nil, uint64(j.cur.ID), off)}})
-	}
-	j.files.Lock()
-	for _, f := range j.files.order {
-		if f.f != nil {
-			err = errors.Join(err, f.f.Close())
+		if err := j.write([]chunk{{file: j.cur, off: off, buf: record.AppendMark(nil, uint64(j.cur.ID), off)}}); err != nil {
+			j.Fail(err)
 		}
 	}
-	j.files.Unlock()
 	j.mu.Lock()
-	defer j.mu.Unlock()
-	if err != nil {
-		j.err = fmt.Errorf("close the journal: %w", err)
-	} else {
-		j.doneGen = j.gen
-	}
-	j.flushed.Broadcast()
-}
-
-func (j *Journal) fail(err error) {
-	err = fmt.Errorf("%w: %w", backingqueue.ErrFatal, err)
-	j.mu.Lock()
-	j.err = err
-	j.chunks, j.streams, j.spare = nil, nil, nil
+	j.doneGen = j.gen
 	j.flushed.Broadcast()
 	j.mu.Unlock()
+}
+
+// Fail ends the journal because of err, its own or that of something that must not go on without it: what was put and is
+// not durable is lost, and every later call returns the error, which wraps backingqueue.ErrFatal.
+func (j *Journal) Fail(err error) {
+	err = fmt.Errorf("%w: %w", backingqueue.ErrFatal, err)
+	j.mu.Lock()
+	first := j.err == nil
+	if first {
+		j.err = err
+	}
+	j.chunks, j.streams, j.spare = nil, nil, nil
+	j.wake.Broadcast()
+	j.flushed.Broadcast()
+	j.mu.Unlock()
+	if !first {
+		return
+	}
 	j.o.Log.Error("storage failed, nothing more is written", "err", err)
 	if j.o.OnFatal != nil {
 		j.o.OnFatal(err)

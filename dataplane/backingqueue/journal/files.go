@@ -59,9 +59,14 @@ func Load(o Options) (*Journal, []Hole, error) {
 }
 
 func (j *Journal) closeFiles() (err error) {
+	j.files.Lock()
+	defer j.files.Unlock()
 	for _, f := range j.files.order {
-		err = errors.Join(err, f.f.Close())
+		if f.f != nil {
+			err = errors.Join(err, f.f.Close())
+		}
 	}
+	j.files.order, j.files.m = nil, map[uint32]*File{}
 	return err
 }
 
@@ -85,7 +90,7 @@ func (j *Journal) inspect() (holes []Hole, err error) {
 			}
 			holes = append(holes, Hole{File: file.ID, To: record.HeaderSize})
 		}
-		bad, err := record.Scan(b, uint64(file.ID), func(int64, int, []byte) error { return nil })
+		bad, err := record.Scan(b, uint64(file.ID), func(int64, int, []byte) error { return nil }, nil)
 		if err != nil {
 			return nil, err
 		}
@@ -110,6 +115,7 @@ func (j *Journal) discard(file *File) error {
 		return fmt.Errorf("remove journal file %d: %w", file.ID, err)
 	}
 	delete(j.files.m, file.ID)
+	j.nextFile = file.ID
 	j.files.order = j.files.order[:len(j.files.order)-1]
 	return nil
 }
@@ -124,9 +130,9 @@ func (j *Journal) cut(file *File, h record.Hole) error {
 }
 
 func (j *Journal) content(file *File) ([]byte, error) {
-	b, err := vfs.ReadFile(j.o.FS, j.path(file.ID))
+	b, err := j.Content(file.ID)
 	if err != nil {
-		return nil, fmt.Errorf("read journal file: %w", err)
+		return nil, err
 	}
 	file.size.Store(int64(len(b)))
 	return b, nil
@@ -135,27 +141,31 @@ func (j *Journal) content(file *File) ([]byte, error) {
 // Replay calls visit for every good record of every file, in order.
 func (j *Journal) Replay(visit Visit) error {
 	for _, file := range j.Files() {
-		if err := j.ReplayFile(file.ID, visit); err != nil {
+		if err := j.replay(file.ID, visit); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// ReplayFile calls visit for every good record of one file. The file must be complete: loaded, or no longer written.
-func (j *Journal) ReplayFile(id uint32, visit Visit) error {
-	file := j.file(id)
-	if file == nil {
-		return fmt.Errorf("read journal file %d: %w", id, fs.ErrNotExist)
-	}
-	b, err := vfs.ReadFile(j.o.FS, j.path(id))
+func (j *Journal) replay(id uint32, visit Visit) error {
+	b, err := j.Content(id)
 	if err != nil {
-		return fmt.Errorf("read journal file: %w", err)
+		return err
 	}
 	_, err = record.Scan(b, uint64(id), func(off int64, size int, p []byte) error {
 		return visit(Pos{File: id, Off: uint32(off), Size: uint32(size)}, p)
-	})
+	}, nil)
 	return err
+}
+
+// Content is a whole file. The file must be complete: loaded, or no longer written.
+func (j *Journal) Content(id uint32) ([]byte, error) {
+	b, err := vfs.ReadFile(j.o.FS, j.path(id))
+	if err != nil {
+		return nil, fmt.Errorf("read journal file: %w", err)
+	}
+	return b, nil
 }
 
 // Start starts the committer; Put may be called from now on.
@@ -174,7 +184,7 @@ type FileInfo struct {
 	Live int64 // entries in it that were not freed
 }
 
-// Files are the files there are, oldest first. The last one is still written unless the journal was only loaded.
+// Files are the files there are, oldest first. The newest may not be on disk yet.
 func (j *Journal) Files() []FileInfo {
 	j.files.RLock()
 	defer j.files.RUnlock()
@@ -214,7 +224,19 @@ func (j *Journal) ReadAt(id uint32, b []byte, off int64) (int, error) {
 	return f.ReadAt(b, off)
 }
 
-// Drop removes the oldest file, which must have this id and must not be the one that is written.
+// Complete are the files that nothing more is written to, oldest first: those before the one that was written last.
+func (j *Journal) Complete() []FileInfo {
+	files := j.Files()
+	current := uint32(j.committed.Load() >> 32)
+	for i, f := range files {
+		if f.ID >= current {
+			return files[:i]
+		}
+	}
+	return files
+}
+
+// Drop removes the oldest file, which must have this id and be one of Complete.
 func (j *Journal) Drop(id uint32) error {
 	j.files.Lock()
 	if len(j.files.order) == 0 || j.files.order[0].ID != id {

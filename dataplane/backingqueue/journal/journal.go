@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -31,8 +32,8 @@ type Options struct {
 	Log      *slog.Logger
 	// OnFatal is called once, from the committer, after a write or sync failed. It must not block on the journal.
 	OnFatal func(error)
-	// OnRotate is called from the committer after a new file was begun, if set.
-	OnRotate func()
+	// OnCommit is called from the committer after each commit, if set; rotated: a new file was begun. It must not block.
+	OnCommit func(rotated bool)
 }
 
 // Stream is one queue's place in the journal. Its methods may be called from any goroutine.
@@ -275,5 +276,8 @@ func (j *Journal) Close() error {
 	}
 	j.mu.Unlock()
 	<-j.done
-	return j.Err()
+	return errors.Join(j.Err(), j.closeFiles())
 }
+
+// Abandon closes a journal that was loaded and never started.
+func (j *Journal) Abandon() error { return j.closeFiles() }

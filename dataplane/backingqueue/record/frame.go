@@ -104,9 +104,9 @@ type Hole struct {
 }
 
 // Scan calls f for each good record of a file's content, marks excepted, with its offset and its whole size; the payload
-// aliases content. It returns the parts that are not good: after a bad record it goes on at the next mark. f's error ends
-// the scan and is returned.
-func Scan(content []byte, file uint64, f func(off int64, size int, payload []byte) error) ([]Hole, error) {
+// aliases content. It returns the parts that are not good, and tells hole (which may be nil) of each as it meets it: after
+// a bad record it goes on at the next mark. f's error ends the scan and is returned.
+func Scan(content []byte, file uint64, f func(off int64, size int, payload []byte) error, hole func(Hole)) ([]Hole, error) {
 	var holes []Hole
 	off := int64(HeaderSize)
 	end := int64(len(content))
@@ -117,7 +117,11 @@ func Scan(content []byte, file uint64, f func(off int64, size int, payload []byt
 		}
 		if !ok {
 			next := nextMark(content, file, off+1)
-			holes = append(holes, Hole{From: off, To: next, Torn: next == end})
+			h := Hole{From: off, To: next, Torn: next == end}
+			holes = append(holes, h)
+			if hole != nil {
+				hole(h)
+			}
 			off = next
 			continue
 		}

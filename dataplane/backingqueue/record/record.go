@@ -46,6 +46,7 @@ type State struct {
 	Segments    []Segment // ascending File
 	Origins     []backingqueue.Origin
 	Meta        []byte
+	Damaged     string // what was lost, until the queue's owner has taken note
 }
 
 // Record is a decoded payload. Which fields are set follows from Type.
@@ -129,7 +130,8 @@ func AppendState(b []byte, s State) []byte {
 	for _, o := range s.Origins {
 		b = AppendOrigin(b, o)
 	}
-	return appendString(b, s.Meta)
+	b = appendString(b, s.Meta)
+	return appendString(b, s.Damaged)
 }
 
 // reader takes a payload apart; bad is sticky.
@@ -281,5 +283,6 @@ func (r *reader) state() (s State) {
 		s.Origins[i] = r.origin()
 	}
 	s.Meta = r.bytes()
+	s.Damaged = string(r.bytes())
 	return s
 }

@@ -188,7 +188,7 @@ func (h *handle) SetMeta(meta []byte) (backingqueue.LSN, error) {
 		if _, err := q.put(append(b, meta...), nil, false); err != nil {
 			return err
 		}
-		q.meta = slices.Clone(meta)
+		q.meta, q.damaged = slices.Clone(meta), ""
 		return nil
 	})
 }
@@ -208,31 +208,32 @@ func (h *handle) Last() backingqueue.LSN {
 
 // Close implements backingqueue.Queue. It waits for the final sync.
 func (h *handle) Close() error {
-	s := h.q.st
-	h.q.mu.Lock()
+	q, s := h.q, h.q.st
+	q.mu.Lock()
 	closed := h.closed
 	h.closed = true
-	h.q.mu.Unlock()
+	q.mu.Unlock()
 	if closed {
 		return nil
 	}
 	err := s.j.Flush()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	h.q.shut()
-	if !h.q.durable {
-		return s.forget(h.q)
+	q.shut()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.durable {
+		q.dropTransient()
+	} else {
+		q.reset()
 	}
-	h.q.mu.Lock()
-	h.q.dropTransient()
-	h.q.mu.Unlock()
 	if err != nil {
-		return fmt.Errorf("close queue %d: %w", h.q.id, err)
+		return fmt.Errorf("close queue %d: %w", q.id, err)
 	}
 	return nil
 }
 
-// Delete implements backingqueue.Queue.
+// Delete implements backingqueue.Queue. It does not wait: the store's janitor gives memory and disk back.
 func (h *handle) Delete() error {
 	s := h.q.st
 	h.q.mu.Lock()

@@ -336,3 +336,21 @@ func (x *index) bounds() (first, last uint64) {
 	}
 	return first, first
 }
+
+// fromEnd calls f for what is in memory, from the highest seq down, until f says false. f may evict what it is called for.
+func (x *index) fromEnd(f func(seq uint64, it item) bool) {
+	for i := len(x.dir) - 1; i >= 0; i-- {
+		r := x.dir[i]
+		if r.c.inRAM == 0 {
+			continue
+		}
+		for bit := chunkSpan - 1; bit >= 0; bit-- {
+			if !r.c.present.has(bit) {
+				continue
+			}
+			if it := r.c.item(bit); it.ram != nil && !f(r.base+uint64(bit), it) {
+				return
+			}
+		}
+	}
+}

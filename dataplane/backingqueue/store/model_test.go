@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"reflect"
@@ -25,6 +26,8 @@ type pair struct {
 	ids   [modelQueues]backingqueue.ID
 	what  []string
 }
+
+var errPower = errors.New("the power failed")
 
 const modelQueues = 4 // at a time; every fourth is transient
 
@@ -51,6 +54,59 @@ func (p *pair) openStore() {
 		p.fatalf("open the store: %v", err)
 	}
 	p.disk = s
+	for id, q := range s.queues {
+		if q.damaged != "" {
+			p.fatalf("queue %d: %s", id, q.damaged)
+		}
+	}
+	p.invariants()
+}
+
+// invariants compares what the files count as alive with what the queues hold in them.
+func (p *pair) invariants() {
+	p.t.Helper()
+	s := p.disk
+	s.work.Lock()
+	defer s.work.Unlock()
+	s.paging.Lock()
+	defer s.paging.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	live := map[uint32]int64{}
+	for _, q := range s.queues {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		segs := map[uint32]int64{}
+		for seq, ok := q.idx.next(0); ok; seq, ok = q.idx.next(seq + 1) {
+			it, _ := q.idx.get(seq)
+			if it.file&segmentBits == 0 {
+				live[it.file]++
+			} else {
+				segs[it.file]++
+			}
+		}
+		for _, f := range append(q.segs.Files(), q.spill.Files()...) {
+			if int64(f.Live) != segs[f.ID] {
+				p.fatalf("queue %d: segment %x counts %d alive, the queue holds %d", q.id, f.ID, f.Live, segs[f.ID])
+			}
+			delete(segs, f.ID)
+		}
+		if len(segs) > 0 {
+			p.fatalf("queue %d holds entries in segments that are not there: %v", q.id, segs)
+		}
+	}
+	s.chores.mu.Lock()
+	defer s.chores.mu.Unlock()
+	delete(live, 0)
+	for _, f := range s.j.Files() {
+		if f.Live != live[f.ID] && len(s.chores.buried) == 0 {
+			p.fatalf("journal file %d counts %d alive, the queues hold %d", f.ID, f.Live, live[f.ID])
+		}
+		delete(live, f.ID)
+	}
+	if len(live) > 0 {
+		p.fatalf("the queues hold entries in journal files that are not there: %v, of %+v", live, s.j.Files())
+	}
 }
 
 func (p *pair) fatalf(format string, args ...any) {
@@ -246,9 +302,13 @@ func (p *pair) crash(power bool) {
 		promised[id] = q.Durable()
 	}
 	if power {
-		p.fs.Crash(p.r)
+		p.fs.Fault(func(vfs.Op) error { return errPower })
 	}
 	err := p.disk.Close()
+	if power {
+		p.fs.Crash(p.r)
+		p.fs.Fault(nil)
+	}
 	if !power && err != nil {
 		p.fatalf("close: %v", err)
 	}
@@ -313,6 +373,7 @@ func TestModel(t *testing.T) {
 			case k < 9:
 				p.closeQueue(true)
 			case k < 20:
+				p.invariants()
 				d, m := p.queue(p.id())
 				if diff := differ(d, m); diff != "" {
 					p.fatalf("%s", diff)

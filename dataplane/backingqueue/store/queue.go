@@ -9,6 +9,7 @@ import (
 	"warren/dataplane/backingqueue"
 	"warren/dataplane/backingqueue/journal"
 	"warren/dataplane/backingqueue/record"
+	"warren/dataplane/backingqueue/segment"
 )
 
 // queue is one queue of the store, open or not. Its lock is never held while the disk is read or written.
@@ -16,11 +17,19 @@ type queue struct {
 	st *Store
 	id backingqueue.ID
 
-	mu      sync.Mutex
-	durable bool
-	stream  *journal.Stream
-	h       *handle // nil: not open; guarded by st.mu as well
-	damaged string  // what Recovery will say
+	mu       sync.Mutex
+	durable  bool
+	stream   *journal.Stream
+	h        *handle // nil: not open; guarded by st.mu as well
+	damaged  string  // what Recovery will say, until the owner's next SetMeta
+	busy     bool    // being set aside; guarded by st.mu
+	gone     bool    // deleted or set aside: nothing of it is worth moving
+	segs     *segment.Set
+	spill    *segment.Set // transient messages that memory had no room for
+	spilling bool         // the pager is writing to spill
+
+	stateFile uint32      // journal file of the newest State
+	stopAt    journal.Pos // records from here on do not count: one before them was lost
 
 	lsn     uint64 // of the newest change
 	number  uint64 // of the newest record
@@ -51,7 +60,12 @@ type handle struct {
 }
 
 func newQueue(s *Store, id backingqueue.ID) *queue {
-	return &queue{st: s, id: id, origins: map[uint64]backingqueue.Origin{}}
+	q := &queue{st: s, id: id, origins: map[uint64]backingqueue.Origin{}, stream: journal.NewStream(nil)}
+	o := segment.Options{FS: s.fs, Dir: s.queueDir(id), MaxSize: s.o.JournalFileSize}
+	q.segs = segment.New(o)
+	o.Volatile = true
+	q.spill = segment.New(o)
+	return q
 }
 
 // cost is what a message in memory takes, its entry and allocations included.
@@ -67,7 +81,7 @@ func (q *queue) open(o backingqueue.Options, fresh bool) (*handle, error) {
 	if f := o.OnDurable; f != nil {
 		onDurable = func(lsn uint64) { f(backingqueue.LSN(lsn)) }
 	}
-	q.durable, q.lsn, q.damaged = o.Durable, 0, ""
+	q.durable, q.lsn = o.Durable, 0
 	q.stream = journal.NewStream(onDurable)
 	q.h = &handle{q: q, stream: q.stream}
 	if fresh && q.durable {
@@ -81,13 +95,20 @@ func (q *queue) open(o backingqueue.Options, fresh bool) (*handle, error) {
 // putState logs all of the queue but its entries.
 func (q *queue) putState() error {
 	head := record.Head(q.scratch[:0], record.TypeState, q.id, q.number+1)
-	head = record.AppendState(head, record.State{NextSeq: q.nextSeq, Origins: q.originList(), Meta: q.meta})
+	head = record.AppendState(head, q.state())
 	q.scratch = head
-	_, err := q.st.j.Put(q.stream, q.lsn, head, nil, false)
+	pos, err := q.st.j.Put(q.stream, q.lsn, head, nil, false)
 	if err == nil {
 		q.number++
+		q.stateFile = pos.File
 	}
 	return err
+}
+
+func (q *queue) state() record.State {
+	st := record.State{NextSeq: q.nextSeq, Origins: q.originList(), Meta: q.meta, Damaged: q.damaged}
+	st.NextSegment, st.Segments = q.segs.State()
+	return st
 }
 
 func (q *queue) originList() []backingqueue.Origin {
@@ -136,7 +157,9 @@ func (q *queue) hold(e *backingqueue.Entry, s slot, ram bool) {
 		it.ram = e
 		q.inRAM++
 		q.ramBytes += n
-		q.st.ram.Add(cost(e))
+		if q.st.ram.Add(cost(e)) > q.st.o.Budget {
+			q.st.kick(q.st.pageC)
+		}
 	}
 	q.bytes += n
 	if it.persistent {
@@ -182,9 +205,25 @@ func (q *queue) free(s slot) {
 
 func (q *queue) freeRest() {
 	if q.freed.n > 0 {
-		q.st.j.Free(q.freed.file, q.freed.n)
+		q.letGo(q.freed.file, q.freed.n)
 	}
 	q.freed = freed{}
+}
+
+// letGo says that n messages fewer are wanted in a file.
+func (q *queue) letGo(file uint32, n int) {
+	switch {
+	case file&segment.Bit != 0:
+		if q.segs.Free(file, n) {
+			q.st.untidy(q)
+		}
+	case file&segment.VolatileBit != 0:
+		if q.spill.Free(file, n) {
+			q.st.untidy(q)
+		}
+	default:
+		q.st.j.Free(file, n)
+	}
 }
 
 func (q *queue) raise(ref, number uint64) {
@@ -211,6 +250,13 @@ func (q *queue) shut() {
 		q.h.closed = true
 		q.h = nil
 	}
+}
+
+// reset forgets everything.
+func (q *queue) reset() {
+	q.release(0, ^uint64(0))
+	q.nextSeq, q.meta = 0, nil
+	clear(q.origins)
 }
 
 // dropTransient forgets what a recovery would not find.

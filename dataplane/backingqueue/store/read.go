@@ -7,6 +7,7 @@ import (
 
 	"warren/dataplane/backingqueue"
 	"warren/dataplane/backingqueue/record"
+	"warren/dataplane/backingqueue/segment"
 )
 
 const (
@@ -93,10 +94,24 @@ func (h *handle) load(seq uint64, s slot) (backingqueue.Entry, error) {
 }
 
 func (q *queue) readAt(file uint32, b []byte, off int64) (int, error) {
+	switch {
+	case file&segment.Bit != 0:
+		return q.segs.ReadAt(file, b, off)
+	case file&segment.VolatileBit != 0:
+		return q.spill.ReadAt(file, b, off)
+	}
 	return q.st.j.ReadAt(file, b, off)
 }
 
-func (q *queue) path(file uint32) string { return q.st.j.Path(file) }
+func (q *queue) path(file uint32) string {
+	switch {
+	case file&segment.Bit != 0:
+		return q.segs.Path(file)
+	case file&segment.VolatileBit != 0:
+		return q.spill.Path(file)
+	}
+	return q.st.j.Path(file)
+}
 
 // Has implements backingqueue.Queue.
 func (h *handle) Has(seq uint64) bool {

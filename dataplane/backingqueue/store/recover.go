@@ -1,7 +1,13 @@
 package store
 
 import (
+	"errors"
 	"fmt"
+	"runtime"
+	"strconv"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
 
 	"warren/dataplane/backingqueue"
 	"warren/dataplane/backingqueue/journal"
@@ -13,34 +19,238 @@ type recovery struct {
 	s       *Store
 	queues  map[backingqueue.ID]*recovering
 	deleted map[backingqueue.ID]bool
+	newest  uint32 // journal file at start
+	damaged bool   // a segment was
 }
 
 // recovering is one queue while it is rebuilt.
 type recovering struct {
-	q       *queue
-	stated  bool // its State was seen
-	stopped bool // a record is missing: nothing after it counts
-	last    journal.Pos
+	q      *queue
+	state  record.State // the newest in the journal
+	stated bool         // there is one
+	dir    bool         // has a directory
+	begun  bool         // a record was replayed
+	last   journal.Pos  // of the last record replayed
 }
 
 // start rebuilds the queues from the disk and starts the store's goroutines.
 func (s *Store) start() error {
 	j, holes, err := journal.Load(journal.Options{
-		FS: s.fs, Dir: s.dir("journal"), FileSize: s.o.JournalFileSize, Log: s.log, OnFatal: s.fail,
+		FS: s.fs, Dir: s.dir("journal"), FileSize: s.o.JournalFileSize, Log: s.log, OnFatal: s.o.OnFatal,
+		OnCommit: s.committed,
 	})
 	if err != nil {
 		return err
 	}
 	s.j = j
 	r := &recovery{s: s, queues: map[backingqueue.ID]*recovering{}, deleted: map[backingqueue.ID]bool{}}
-	if err := j.Replay(r.visit); err != nil {
+	for _, f := range j.Files() {
+		r.newest = f.ID
+	}
+	if err := r.run(holes); err != nil {
+		return errors.Join(err, r.close())
+	}
+	j.Start()
+	if err := r.finish(holes); err != nil {
+		return errors.Join(err, j.Close(), r.closeSegments())
+	}
+	s.startHelpers()
+	s.kick(s.tendC)
+	return nil
+}
+
+// committed is the journal's OnCommit.
+func (s *Store) committed(rotated bool) {
+	if rotated {
+		s.kick(s.tendC)
+	}
+	if s.ram.Load() > s.o.Budget {
+		s.kick(s.pageC)
+	}
+}
+
+// run reads everything: the journal once for the States, which say what segments there must be, then the segments, then
+// the journal again for all that it says.
+func (r *recovery) run(holes []journal.Hole) error {
+	if err := r.s.j.Replay(r.survey); err != nil {
+		return fmt.Errorf("read the journal: %w", err)
+	}
+	if err := r.loadSegments(); err != nil {
+		return err
+	}
+	if err := r.s.j.Replay(r.visit); err != nil {
 		return fmt.Errorf("replay the journal: %w", err)
 	}
 	for id, rq := range r.queues {
 		rq.judge(holes)
-		s.queues[id] = rq.q
+		if rq.q.damaged != "" {
+			r.s.log.Error("queue is damaged", "queue", uint64(id), "what", rq.q.damaged)
+		}
+		r.s.queues[id] = rq.q
+		r.s.untidy(rq.q)
 	}
-	j.Start()
+	return nil
+}
+
+func (r *recovery) close() error {
+	return errors.Join(r.s.j.Abandon(), r.closeSegments())
+}
+
+func (r *recovery) closeSegments() (err error) {
+	for _, rq := range r.queues {
+		err = errors.Join(err, rq.q.segs.Close())
+	}
+	return err
+}
+
+// finish brings the disk into a state that the next recovery reads without the holes of this one.
+func (r *recovery) finish(holes []journal.Hole) error {
+	s := r.s
+	s.work.Lock()
+	defer s.work.Unlock()
+	s.sweepAside()
+	if len(holes) == 0 && !r.damaged {
+		return nil
+	}
+	for i, h := range holes {
+		if i > 0 && holes[i-1].File == h.File {
+			continue
+		}
+		if err := s.saveHole(h); err != nil {
+			return err
+		}
+	}
+	for _, rq := range r.queues {
+		rq.q.mu.Lock()
+		err := rq.q.putState()
+		rq.q.mu.Unlock()
+		if err != nil {
+			return err
+		}
+	}
+	if err := s.j.Flush(); err != nil {
+		return err
+	}
+	for _, f := range s.j.Files() {
+		if f.ID > r.newest {
+			break
+		}
+		if err := s.retireFile(f, true); err != nil {
+			return err
+		}
+	}
+	for _, rq := range r.queues {
+		rq.q.stopAt = journal.Pos{}
+	}
+	return nil
+}
+
+// get is the queue being rebuilt.
+func (r *recovery) get(id backingqueue.ID) *recovering {
+	rq := r.queues[id]
+	if rq == nil {
+		rq = &recovering{q: newQueue(r.s, id)}
+		rq.q.durable = true
+		r.queues[id] = rq
+	}
+	return rq
+}
+
+// survey takes from the journal's first reading the newest State of each queue, and which were deleted.
+func (r *recovery) survey(_ journal.Pos, payload []byte) error {
+	if t := record.Type(payload[0]); t != record.TypeState && t != record.TypeDelete {
+		return nil
+	}
+	rec, err := record.Decode(payload)
+	if err != nil {
+		return err
+	}
+	if rec.Type == record.TypeDelete {
+		r.deleted[rec.Queue] = true
+		delete(r.queues, rec.Queue)
+		return nil
+	}
+	rq := r.get(rec.Queue)
+	rq.state, rq.stated = rec.State, true
+	return nil
+}
+
+// loadSegments reads the segments of every queue that has some, several queues at once.
+func (r *recovery) loadSegments() error {
+	names, err := r.s.fs.ReadDir(r.s.dir("queues"))
+	if err != nil {
+		return fmt.Errorf("list the queues: %w", err)
+	}
+	for _, name := range names {
+		id, err := strconv.ParseUint(name, 10, 64)
+		switch {
+		case err != nil:
+			r.s.log.Warn("unknown name among the queues' directories", "file", r.s.dir("queues", name))
+		case r.deleted[backingqueue.ID(id)]:
+			if err := r.s.fs.RemoveAll(r.s.dir("queues", name)); err != nil {
+				return fmt.Errorf("remove the segments of deleted queue %d: %w", id, err)
+			}
+		default:
+			r.get(backingqueue.ID(id)).dir = true
+		}
+	}
+	var g errgroup.Group
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	var mu sync.Mutex
+	for id, rq := range r.queues {
+		if !rq.dir && len(rq.state.Segments) == 0 {
+			continue
+		}
+		g.Go(func() error {
+			damages, err := rq.q.segs.Load(rq.state, rq.stated, rq.visitSegment, func(path string, content []byte) error {
+				mu.Lock()
+				defer mu.Unlock()
+				return r.s.save(path, content)
+			})
+			if err != nil {
+				return fmt.Errorf("recover queue %d: %w", id, err)
+			}
+			for _, d := range damages {
+				mu.Lock()
+				r.damaged = true
+				mu.Unlock()
+				what := fmt.Sprintf("is damaged from %d to %d", d.From, d.To)
+				if d.Missing {
+					what = "is missing"
+				}
+				rq.q.damaged = rq.q.segs.Path(d.ID) + " " + what
+			}
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	for id, rq := range r.queues {
+		if !rq.stated && len(rq.q.segs.Files()) == 0 {
+			delete(r.queues, id) // only transient messages were there
+		}
+	}
+	return nil
+}
+
+func (rq *recovering) visitSegment(id uint32, off int64, size int, payload []byte) error {
+	rec, err := record.DecodeSlim(payload)
+	if err != nil {
+		return err
+	}
+	if rec.Type == record.TypeAppend || rec.Type == record.TypeInsert {
+		if _, _, held := rq.q.idx.at(rec.Entry.Seq); held {
+			rq.q.release(rec.Entry.Seq, rec.Entry.Seq)
+		}
+		rq.q.segs.Hold(id, 1)
+		rq.q.hold(&rec.Entry, slot{file: id, off: uint32(off), size: uint32(size)}, false)
+		if !rq.stated {
+			rq.q.nextSeq = max(rq.q.nextSeq, rec.Entry.Seq+1)
+		}
+		return nil
+	}
+	rq.q.replay(rec, journal.Pos{})
 	return nil
 }
 
@@ -68,46 +278,32 @@ func (r *recovery) visit(pos journal.Pos, payload []byte) error {
 	if r.deleted[rec.Queue] {
 		return nil
 	}
-	if rec.Type == record.TypeDelete {
-		r.forget(rec.Queue)
+	rq := r.get(rec.Queue)
+	q := rq.q
+	if q.stopAt.File != 0 {
 		return nil
 	}
-	rq := r.queues[rec.Queue]
-	if rq == nil {
-		rq = &recovering{q: newQueue(r.s, rec.Queue)}
-		rq.q.durable = true
-		rq.q.number = rec.Number - 1
-		r.queues[rec.Queue] = rq
-	}
-	if rq.stopped {
+	if rq.begun && rec.Number != q.number+1 {
+		q.stopAt = pos
+		q.damaged = fmt.Sprintf("records %d to %d are missing before %s at %d",
+			q.number+1, rec.Number-1, r.s.j.Path(pos.File), pos.Off)
 		return nil
 	}
-	if rec.Number != rq.q.number+1 {
-		rq.stopped = true
-		rq.q.damaged = fmt.Sprintf("records %d to %d are missing before %s at %d",
-			rq.q.number+1, rec.Number-1, r.s.j.Path(pos.File), pos.Off)
-		return nil
+	rq.begun, q.number, rq.last = true, rec.Number, pos
+	if rec.Type == record.TypeState {
+		q.stateFile = pos.File
 	}
-	rq.q.number = rec.Number
-	rq.last = pos
-	rq.q.replay(rec, pos)
-	rq.stated = rq.stated || rec.Type == record.TypeState
+	q.replay(rec, pos)
 	return nil
-}
-
-func (r *recovery) forget(id backingqueue.ID) {
-	r.deleted[id] = true
-	if rq := r.queues[id]; rq != nil {
-		rq.q.release(0, ^uint64(0))
-		delete(r.queues, id)
-	}
 }
 
 // replay applies a record. The queue may already be ahead of it in parts: what the end of the log says wins.
 func (q *queue) replay(rec record.Record, pos journal.Pos) {
 	switch rec.Type {
 	case record.TypeAppend, record.TypeInsert:
-		q.release(rec.Entry.Seq, rec.Entry.Seq)
+		if _, _, held := q.idx.at(rec.Entry.Seq); held {
+			q.release(rec.Entry.Seq, rec.Entry.Seq)
+		}
 		q.st.j.Hold(pos.File, 1)
 		q.hold(&rec.Entry, slot{file: pos.File, off: pos.Off, size: pos.Size}, false)
 		if rec.Type == record.TypeAppend {
@@ -135,7 +331,7 @@ func (q *queue) replay(rec record.Record, pos journal.Pos) {
 	case record.TypeCloseOrigin:
 		delete(q.origins, rec.At)
 	case record.TypeMeta:
-		q.meta = append([]byte(nil), rec.Meta...)
+		q.meta, q.damaged = append([]byte(nil), rec.Meta...), ""
 	case record.TypeState:
 		q.nextSeq = rec.State.NextSeq
 		clear(q.origins)
@@ -143,25 +339,6 @@ func (q *queue) replay(rec record.Record, pos journal.Pos) {
 			q.origins[o.Ref] = o
 		}
 		q.meta = append([]byte(nil), rec.State.Meta...)
+		q.damaged = rec.State.Damaged
 	}
-}
-
-// forget drops a queue that is not open for good; s.mu is held.
-func (s *Store) forget(q *queue) error {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	delete(s.queues, q.id)
-	var err error
-	if q.durable {
-		if q.stream == nil {
-			q.stream = journal.NewStream(nil)
-		}
-		_, err = q.put(q.begin(record.TypeDelete), nil, false)
-		s.j.Sync()
-	}
-	q.release(0, ^uint64(0))
-	if err != nil {
-		return fmt.Errorf("delete queue %d: %w", q.id, err)
-	}
-	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -54,8 +55,15 @@ type Store struct {
 	queues map[backingqueue.ID]*queue
 	closed bool
 
-	ram   atomic.Int64 // bytes of messages in memory, with what holding them costs
-	fatal sync.Once
+	ram atomic.Int64 // bytes of messages in memory, with what holding them costs
+
+	work     sync.Mutex // one mover of records at a time: the janitor, SetAside, recovery
+	paging   sync.Mutex // one writer of transient messages at a time; inside work
+	chores   chores
+	tendC    chan struct{} // wakes the janitor
+	pageC    chan struct{} // wakes the pager
+	stopping atomic.Bool
+	helpers  sync.WaitGroup // janitor and pager
 }
 
 // Open opens the store in o.Dir and recovers every queue in it. vfs.ErrLocked if another process has it open, ErrFormat if
@@ -76,7 +84,10 @@ func Open(o Options) (*Store, error) {
 	if o.JournalFiles == 0 {
 		o.JournalFiles = 4
 	}
-	s := &Store{o: o, fs: o.FS, log: o.Log, queues: map[backingqueue.ID]*queue{}}
+	s := &Store{
+		o: o, fs: o.FS, log: o.Log, queues: map[backingqueue.ID]*queue{},
+		tendC: make(chan struct{}, 1), pageC: make(chan struct{}, 1),
+	}
 	if err := s.prepare(); err != nil {
 		return nil, fmt.Errorf("open the message store %s: %w", o.Dir, err)
 	}
@@ -142,13 +153,16 @@ func (s *Store) writeFormat() error {
 	return s.fs.SyncDir(s.o.Dir)
 }
 
-// fail ends the store after a failed write or sync.
-func (s *Store) fail(err error) {
-	s.fatal.Do(func() {
-		if s.o.OnFatal != nil {
-			s.o.OnFatal(err)
-		}
-	})
+func (s *Store) queueDir(id backingqueue.ID) string {
+	return s.dir("queues", strconv.FormatUint(uint64(id), 10))
+}
+
+// kick wakes a helper without waiting for it.
+func (s *Store) kick(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
 }
 
 // Open implements backingqueue.Store.
@@ -167,19 +181,16 @@ func (s *Store) open(id backingqueue.ID, o backingqueue.Options) (*handle, backi
 		return nil, backingqueue.Recovery{}, backingqueue.ErrClosed
 	}
 	q := s.queues[id]
-	if q != nil && q.h != nil {
+	if q != nil && (q.h != nil || q.busy) {
 		return nil, backingqueue.Recovery{}, backingqueue.ErrOpen
 	}
-	if q != nil && !o.Durable {
-		if err := s.forget(q); err != nil {
-			return nil, backingqueue.Recovery{}, err
-		}
-		q = nil
+	if q != nil && q.durable && !o.Durable {
+		return nil, backingqueue.Recovery{}, fmt.Errorf("as transient, but it is on disk: %w", backingqueue.ErrExists)
 	}
-	fresh := q == nil
-	if fresh {
+	if q == nil {
 		q = newQueue(s, id)
 	}
+	fresh := !q.durable
 	rec := backingqueue.Recovery{Found: !fresh, Damaged: q.damaged != "", Detail: q.damaged}
 	h, err := q.open(o, fresh)
 	if err != nil {
@@ -215,5 +226,11 @@ func (s *Store) Close() error {
 	for _, q := range qs {
 		q.shut()
 	}
-	return errors.Join(s.j.Close(), s.lock.Close())
+	err := s.j.Flush()
+	s.stop()
+	err = errors.Join(err, s.j.Close())
+	for _, q := range qs {
+		err = errors.Join(err, q.segs.Close(), q.spill.Close())
+	}
+	return errors.Join(err, s.lock.Close())
 }

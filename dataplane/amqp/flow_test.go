@@ -95,7 +95,7 @@ func TestSilentHandshakeEnds(t *testing.T) {
 }
 
 func TestShutdownForcesConnections(t *testing.T) {
-	s, addr := serve(t, newFakeBroker(), Config{})
+	s, addr := serve(t, newFakeBroker(), Config{CloseTimeout: 200 * time.Millisecond})
 	c := dial(t, addr)
 	open(t, c)
 	closed := c.NotifyClose(make(chan *rabbit.Error, 1))
@@ -254,7 +254,7 @@ func TestMaxUnconfirmed(t *testing.T) {
 
 func TestBlockedConnections(t *testing.T) {
 	b := newFakeBroker()
-	s, addr := serve(t, b, Config{})
+	s, addr := serve(t, b, Config{CloseTimeout: 200 * time.Millisecond})
 	r := rawDial(t, addr)
 	r.begin(usualTune, Table{"connection.blocked": true})
 	r.openChannel(1)
@@ -390,4 +390,29 @@ func TestManyClients(t *testing.T) {
 			t.Errorf("%s was acknowledged %d times", body, n)
 		}
 	}
+}
+
+// TestChannelsOpenedWithoutReading: a client that opens and closes channels and never reads the answers is held back.
+func TestChannelsOpenedWithoutReading(t *testing.T) {
+	b := newFakeBroker()
+	_, addr := serve(t, b, Config{})
+	r := rawDial(t, addr)
+	r.begin(usualTune, nil)
+	if err := r.nc.(*net.TCPConn).SetReadBuffer(4096); err != nil {
+		t.Fatal(err)
+	}
+	var many []byte
+	for range 1000 {
+		many = appendMethodFrame(appendMethodFrame(many, 1, &channelOpen{}), 1, &channelClose{})
+	}
+	sent := 0
+	for ; sent < 1000; sent++ {
+		if err := r.nc.SetWriteDeadline(time.Now().Add(500 * time.Millisecond)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := r.nc.Write(many); err != nil {
+			return
+		}
+	}
+	t.Errorf("%d thousand channels were opened and closed, and no answer was read", sent)
 }

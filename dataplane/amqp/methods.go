@@ -64,13 +64,8 @@ func (ch *channel) exchangeMethod(ctx context.Context, m method) error {
 	case *exchangeDeclare:
 		d := ExchangeDeclare{Name: clean(m.Exchange), Type: m.Type, Passive: m.Passive, Durable: m.Durable,
 			AutoDelete: m.AutoDelete, Internal: m.Internal, Arguments: m.Arguments}
-		if d.Passive && d.Name == "" {
-			return ch.answer(nil, m.NoWait, &exchangeDeclareOk{})
-		}
-		if !d.Passive {
-			if err := notDefault(d.Name); err != nil {
-				return err
-			}
+		if err := notDefault(d.Name); err != nil {
+			return err
 		}
 		if !d.Passive && strings.HasPrefix(d.Name, "amq.") {
 			d.Passive = true // what the prefix is reserved for may be declared again, nothing else

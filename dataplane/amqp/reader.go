@@ -103,10 +103,10 @@ func (c *conn) control(f frame) error {
 		if failing {
 			return nil
 		}
-		if err := c.session.UpdateSecret(c.ctx, m.NewSecret, m.Reason); err != nil {
-			e, _ := asError(err)
-			return withMethod(&Error{Code: max(e.Code, NotAllowed), Text: e.Text}, idConnectionUpdateSecret)
+		if err := c.updateSecret(m); err != nil {
+			return err
 		}
+		c.w.waitRoom(c.stopping)
 		c.w.send(&connectionUpdateSecretOk{}, false)
 		return nil
 	}
@@ -114,6 +114,23 @@ func (c *conn) control(f frame) error {
 		return nil
 	}
 	return withMethod(Errorf(ChannelError, "unexpected method in connection state running"), m.id())
+}
+
+// updateSecret: a channel's error would have no channel to close, so a refusal closes the connection in any case.
+func (c *conn) updateSecret(m *connectionUpdateSecret) error {
+	err := c.session.UpdateSecret(c.ctx, m.NewSecret, m.Reason)
+	if err == nil {
+		return nil
+	}
+	e, internal := asError(err)
+	if internal {
+		c.log.Error("cannot update the secret", "err", err)
+	}
+	out := &Error{Code: e.Code, Text: e.Text}
+	if !out.Hard() {
+		out.Code = NotAllowed
+	}
+	return withMethod(out, m.id())
 }
 
 // decode decodes any method.
@@ -146,6 +163,7 @@ func (c *conn) endedFrame(f frame, s *slot) error {
 	switch d.long() {
 	case idChannelClose:
 		c.forget(f.channel, s)
+		c.w.waitRoom(c.stopping)
 		c.w.sendOn(f.channel, &channelCloseOk{})
 	case idChannelCloseOk:
 		c.forget(f.channel, s)
@@ -243,6 +261,7 @@ func (c *conn) unopened(f frame, b []byte) error {
 		return withMethod(Errorf(ChannelError, "expected 'channel.open'"), m.id())
 	}
 	c.reap()
+	c.w.waitRoom(c.stopping)
 	if n := len(c.channels); n >= int(c.info.ChannelMax) {
 		return withMethod(Errorf(NotAllowed, "number of channels opened (%d) has reached the negotiated channel_max (%d)",
 			n, c.info.ChannelMax), m.id())

@@ -15,6 +15,8 @@ const (
 	directSize = 16 << 10
 	// drainEvery: window is given back after so many items, and at the end of a batch.
 	drainEvery = 64
+	// maxBacklog is how many outboxes and methods on channel 0 may wait. It holds the reader, not channels.
+	maxBacklog = 1 << 13
 )
 
 // writer owns the sending side of a connection once the handshake is done. Channels that have something to say queue up;
@@ -29,6 +31,7 @@ type writer struct {
 	control []method // on channel 0
 	final   bool     // connection.close or close-ok is in control; nothing follows it
 	wake    chan struct{}
+	room    chan struct{} // the backlog fell
 	stop    chan struct{} // closed: write what is there and end
 	done    chan struct{} // closed when run has returned
 
@@ -43,7 +46,7 @@ type writer struct {
 func newWriter(nc net.Conn, frameMax uint32, bufs *sync.Pool) *writer {
 	return &writer{
 		nc: nc, frameMax: int(frameMax), bufs: bufs,
-		wake: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{}),
+		wake: make(chan struct{}, 1), room: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{}),
 	}
 }
 
@@ -70,6 +73,25 @@ func (w *writer) send(m method, final bool) {
 	}
 	w.mu.Unlock()
 	w.signal()
+}
+
+// waitRoom holds the reader back while a client that does not read makes too much wait here, by opening and closing channels.
+func (w *writer) waitRoom(stopping <-chan struct{}) {
+	for {
+		w.mu.Lock()
+		n := len(w.waiting) + len(w.control)
+		w.mu.Unlock()
+		if n <= maxBacklog {
+			return
+		}
+		select {
+		case <-w.room:
+		case <-w.done:
+			return
+		case <-stopping:
+			return
+		}
+	}
 }
 
 // run writes until stop is closed or a write fails; then it closes the connection, so that the reader notices.
@@ -113,6 +135,10 @@ func (w *writer) serve() {
 		w.control, w.waiting = nil, nil
 		final := w.final
 		w.mu.Unlock()
+		select {
+		case w.room <- struct{}{}:
+		default:
+		}
 		if len(control)+len(waiting) == 0 {
 			break
 		}

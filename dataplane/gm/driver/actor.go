@@ -196,6 +196,7 @@ func (a *Actor) run() {
 		a.queue, a.bytes = nil, 0
 		if len(batch) == 0 || a.ended() {
 			*outs, a.outs = a.outs, nil
+			a.running = false
 			a.mu.Unlock()
 			if a.ended() {
 				a.end(batch)

@@ -15,12 +15,16 @@
 //
 // # Learning of a commit
 //
-// In hashicorp/raft a follower learns that an entry is committed from the next AppendEntries, which on a quiet group
-// comes after CommitTimeout (50 ms by default). Measured here with three nodes, over loopback, on two cores: with 50 ms a follower
-// applies an entry 28 ms (median) after the leader; a CommitTimeout of 5 ms brings 4 ms, at the price of some 130 messages per second
-// and follower for ever; an empty barrier after each commit costs a disk write on every node. So the leader nudges: after a
-// commit it sends each follower what hashicorp/raft itself would send after CommitTimeout, an empty AppendEntries that names
-// the committed entry, its term and the commit index. It is sent under the term of that entry, in which this node was leader, so a
-// follower in a newer term refuses it; one that lacks the entry refuses it too and hears of the commit later. Nothing is sent
-// while nothing is committed. BenchmarkFollowerApply measures it.
+// In hashicorp/raft a follower learns that an entry is committed from the next AppendEntries, which on a quiet group comes after
+// CommitTimeout. Measured with three nodes over loopback on two cores (BenchmarkFollowerApply: how long after the leader the last
+// follower has applied an entry, median):
+//
+//	CommitTimeout 50 ms, the default        88 ms
+//	CommitTimeout 5 ms                      8.6 ms, and some 130 messages per second and follower for ever
+//	default, and a nudge after each commit  0.2 ms, and nothing while nothing is committed
+//
+// An empty barrier after each commit would cost a disk write on every node. So the leader nudges: after a commit it sends each
+// follower what hashicorp/raft itself would send after CommitTimeout, an empty AppendEntries that names the committed
+// entry, its term and the commit index. It is sent under the term of that entry, in which this node was leader, so a follower in a
+// newer term refuses it; one that lacks the entry refuses it too, and hears of the commit later.
 package raftstore

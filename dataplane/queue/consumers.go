@@ -63,7 +63,7 @@ func (p *Process) consume(n *node, args *protocol.Consumer, call uint64) {
 		p.consumers.exclusive = c
 	}
 	p.had, p.toldGone = true, false
-	if !p.toldHad {
+	if p.opt.AutoDelete && !p.toldHad {
 		p.toldHad = true
 		p.outs = append(p.outs, Output{Kind: FirstConsumer})
 	}

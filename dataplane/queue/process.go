@@ -40,7 +40,7 @@ type OutputKind uint8
 const (
 	// ToNode: hand Message to the attachment of this queue on Node. Messages to one node keep their order.
 	ToNode OutputKind = iota + 1
-	// FirstConsumer: the queue has had a consumer; the metadata should remember it (told once per term, unless known).
+	// FirstConsumer: an auto-delete queue has had a consumer; the metadata should remember it (once per term, unless known).
 	FirstConsumer
 	// LastConsumerGone: an auto-delete queue has lost its last consumer: propose its deletion if still unused.
 	LastConsumerGone

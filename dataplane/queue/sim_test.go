@@ -416,7 +416,7 @@ func msgID(m *message.Message) int { return int(binary.BigEndian.Uint32(m.Body))
 // gate without waiting for the nodes, or not keeping acknowledgements until they are stable each make it fail within the
 // first hundred seeds.
 func TestRandom(t *testing.T) {
-	seeds := 6000
+	seeds := 3000
 	if testing.Short() {
 		seeds = 300
 	}

@@ -128,6 +128,7 @@ func TestNewLeaderProbesFirst(t *testing.T) {
 	for _, n := range []string{"a", "b", "c"} {
 		c.up(n, 1)
 	}
+	c.sameEverywhere()
 	leader, via := c.leader(), c.follower()
 	var first []state.ChangeKind
 	var mu sync.Mutex

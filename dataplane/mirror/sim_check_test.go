@@ -191,6 +191,9 @@ func (s *sim) run() {
 		}
 	}
 	s.tracef("--- rest")
+	for _, n := range s.nodes {
+		n.paused, n.late = false, false
+	}
 	s.rest()
 	if s.err == nil {
 		s.checkRest()
@@ -247,11 +250,11 @@ func (s *sim) step() {
 	case k < 80:
 		s.admin(n)
 	case k < 170:
-		if n.alive {
+		if n.alive && !n.paused {
 			n.publish()
 		}
 	case k < 230:
-		if n.alive {
+		if n.alive && !n.paused {
 			n.ack()
 		}
 	case k < 236:
@@ -281,6 +284,7 @@ func (s *sim) fault(n *simNode) {
 		}
 	case k < 7 && s.mode.unfenced && n.alive && s.rec().ups[n.id] == n.inc:
 		s.tracef("%s is declared down alive", n.name)
+		n.paused, n.late = s.chance(40), s.chance(50)
 		s.nodesDown([]downEntry{{incarnation{n.id, n.inc}, false}})
 	case n.alive:
 		if o := s.nodes[s.rng.IntN(len(s.nodes))]; o != n && o.alive && s.links[[2]int{n.id, o.id}].up {
@@ -292,7 +296,9 @@ func (s *sim) fault(n *simNode) {
 
 // admin is what the metadata leader and the operator do.
 func (s *sim) admin(n *simNode) {
-	switch s.rng.IntN(8) {
+	switch s.rng.IntN(9) {
+	case 8:
+		n.paused, n.late = s.chance(20), s.chance(20)
 	case 0:
 		if !n.alive {
 			n.boot()
@@ -304,7 +310,7 @@ func (s *sim) admin(n *simNode) {
 	case 4:
 		s.recoverOne(n, s.chance(10))
 	case 5:
-		if s.mode.moves && n.rep != nil && n.rep.Role() == Master {
+		if s.mode.moves && !n.paused && n.rep != nil && n.rep.Role() == Master {
 			s.handOver(n)
 		}
 	case 6:
@@ -363,13 +369,13 @@ func (s *sim) work(n *simNode, kind int) bool {
 		s.commitProposal()
 		return true
 	}
-	if !n.alive {
+	if !n.alive || n.paused {
 		return false
 	}
 	did := false
 	switch kind {
 	case 1:
-		if did = n.applied < len(s.log); did {
+		if did = n.applied < len(s.log) && !n.late; did {
 			n.apply()
 		}
 	case 2, 3:
@@ -391,7 +397,7 @@ func (s *sim) work(n *simNode, kind int) bool {
 	case 9:
 		if t := n.term; t != nil {
 			from := s.nodes[s.rng.IntN(len(s.nodes))]
-			did = from.alive && t.take(from)
+			did = from.alive && !from.paused && t.take(from)
 			if s.chance(30) {
 				did = t.deliver() || did
 			}
@@ -478,7 +484,7 @@ func (s *sim) mend() bool {
 		did = s.join(n) || did
 	}
 	for _, n := range s.nodes {
-		did = s.recoverOne(n, !s.rec().lastSync[s.rec().master]) || did
+		did = s.recoverOne(n, !s.rec().lastSync[s.rec().master] || s.chance(50)) || did
 	}
 	return did
 }

@@ -396,11 +396,11 @@ func (n *simNode) grantsClear() bool {
 	view := n.rep.a.View
 	for _, gmm := range view.Members {
 		o := s.nodes[int(gmm.Node[1]-'0')]
-		if !o.alive || o.inc != gmm.Incarnation || s.log[o.applied-1].index < view.Version {
+		if !o.alive || o.paused || o.inc != gmm.Incarnation || s.log[o.applied-1].index < view.Version {
 			return false
 		}
 		for g := range o.grants {
-			if o.downs[g] {
+			if s.log[o.applied-1].ups[g.node] != g.inc {
 				return false
 			}
 		}

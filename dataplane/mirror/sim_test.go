@@ -60,6 +60,8 @@ type simNode struct {
 	alive   bool
 	store   *backingqueue.Memory
 	applied int
+	paused  bool // SIGSTOP: does nothing, but its kernel takes what is sent to it
+	late    bool // applies no metadata for a while
 	rep     *Replica
 	group   *gm.Group
 	inbox   []gm.Output
@@ -84,7 +86,7 @@ func newSim(seed uint64) *sim {
 	s := &sim{rng: rand.New(rand.NewPCG(seed, 1)), seed: seed, links: map[[2]int]*simLink{}, index: 10, truth: newTruth()}
 	s.mode = simMode{
 		nodes: 2 + s.rng.IntN(3), transient: s.chance(40), unfenced: s.chance(40), moves: s.chance(50),
-		policies: s.chance(30), power: s.chance(30), whenSync: s.chance(30),
+		policies: s.chance(30), power: s.chance(50), whenSync: s.chance(30),
 	}
 	for i := range s.mode.nodes {
 		n := &simNode{s: s, id: i, name: fmt.Sprintf("n%d", i), store: backingqueue.NewMemory()}
@@ -117,7 +119,7 @@ func (s *sim) fail(format string, args ...any) {
 func (n *simNode) boot() {
 	s := n.s
 	s.incs++
-	n.inc, n.alive = s.incs, true
+	n.inc, n.alive, n.paused, n.late = s.incs, true, false, false
 	n.rep, n.group, n.inbox, n.early = nil, nil, nil, nil
 	n.downs, n.grants, n.clients = map[incarnation]bool{}, map[incarnation]bool{}, clients{}
 	n.applied = len(s.log)
@@ -280,7 +282,7 @@ func (n *simNode) LeasesHeld() bool {
 
 // renews tells whether n goes on granting leases to o.
 func (n *simNode) renews(o *simNode) bool {
-	return n.alive && o.alive && !n.downs[incarnation{o.id, o.inc}] && n.s.links[[2]int{n.id, o.id}].up
+	return n.alive && !n.paused && o.alive && !o.paused && n.s.log[n.applied-1].ups[o.id] == o.inc && n.s.links[[2]int{n.id, o.id}].up
 }
 
 // IncarnationUp implements Env.

@@ -86,6 +86,12 @@ func (s *Store) tend() error {
 	defer s.work.Unlock()
 	for {
 		untidy, buried := s.chores.take()
+		if len(buried) > 0 {
+			// Were the files gone before the queue is, a crash would find a queue without them.
+			if err := s.j.Flush(); err != nil {
+				return err
+			}
+		}
 		for _, q := range buried {
 			if err := s.clear(q); err != nil {
 				return err

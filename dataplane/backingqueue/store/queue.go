@@ -17,16 +17,15 @@ type queue struct {
 	st *Store
 	id backingqueue.ID
 
-	mu       sync.Mutex
-	durable  bool
-	stream   *journal.Stream
-	h        *handle // nil: not open; guarded by st.mu as well
-	damaged  string  // what Recovery will say, until the owner's next SetMeta
-	busy     bool    // being set aside; guarded by st.mu
-	gone     bool    // deleted or set aside: nothing of it is worth moving
-	segs     *segment.Set
-	spill    *segment.Set // transient messages that memory had no room for
-	spilling bool         // the pager is writing to spill
+	mu      sync.Mutex
+	durable bool
+	stream  *journal.Stream
+	h       *handle // nil: not open; guarded by st.mu as well
+	damaged string  // what Recovery will say, until the owner's next SetMeta
+	busy    bool    // being set aside; guarded by st.mu
+	gone    bool    // deleted or set aside: nothing of it is worth moving
+	segs    *segment.Set
+	spill   *segment.Set // transient messages that memory had no room for
 
 	stateFile uint32      // journal file of the newest State
 	stopAt    journal.Pos // records from here on do not count: one before them was lost

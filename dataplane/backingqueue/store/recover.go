@@ -29,6 +29,7 @@ type recovering struct {
 	state  record.State // the newest in the journal
 	stated bool         // there is one
 	dir    bool         // has a directory
+	lost   string       // what of its segments is damaged
 	begun  bool         // a record was replayed
 	last   journal.Pos  // of the last record replayed
 }
@@ -218,7 +219,7 @@ func (r *recovery) loadSegments() error {
 				if d.Missing {
 					what = "is missing"
 				}
-				rq.q.damaged = rq.q.segs.Path(d.ID) + " " + what
+				rq.lost = rq.q.segs.Path(d.ID) + " " + what
 			}
 			return nil
 		})
@@ -258,6 +259,8 @@ func (rq *recovering) visitSegment(id uint32, off int64, size int, payload []byt
 // if nothing of it follows the hole, as then nothing proves that it did not.
 func (rq *recovering) judge(holes []journal.Hole) {
 	switch {
+	case rq.lost != "":
+		rq.q.damaged = rq.lost
 	case rq.q.damaged != "":
 	case !rq.stated:
 		rq.q.damaged = "the journal does not hold the queue's state any more"

@@ -4,8 +4,8 @@
 //
 //	admin.Serve(ctx, conn, node)
 //
-// on a connection that the inter-node listener has already authenticated (first byte Proto, then the cookie handshake of
-// dataplane/link). The client side is
+// on a connection that the inter-node listener has already authenticated (link.ProtoAdmin, with the cookie
+// handshake of dataplane/link). The client side is
 //
 //	c := admin.NewClient(conn)
 //	defer c.Close()

@@ -5,9 +5,6 @@ import (
 	"time"
 )
 
-// Proto is the first byte of a connection to the inter-node listener that speaks this protocol (dataplane/link).
-const Proto byte = 'A'
-
 // Node is what a node does for its operators. Serve calls it from one goroutine per connection, so all methods may be
 // called at the same time. A context always has a deadline; a method returns soon after its context is done.
 //

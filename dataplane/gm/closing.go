@@ -81,7 +81,7 @@ func (g *Group) tokenBack(s *sender, lo, hi uint64) {
 	}
 	equal := lo == hi
 	if g.rule == mutation.CloseMinOnly {
-		equal = lo == s.recv
+		equal = lo == s.tokStart
 	}
 	if equal {
 		g.broadcast(encodeClosed(s.id, lo), classClosed)

@@ -120,10 +120,6 @@ func (g *Group) onData(from Member, p *parsed) string {
 			g.repeats++
 			g.giveBack(size)
 		}
-		if s != nil && g.rule == mutation.ForwardRepeats && g.out.started && s != g.me && s != g.succ && p.view == g.view.Version {
-			g.forwards++
-			g.send(g.succ, p.raw)
-		}
 		return ""
 	case s.state == stateRemembered:
 		g.defects.AfterClose++

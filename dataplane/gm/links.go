@@ -130,7 +130,7 @@ func (g *Group) reset(m Member) {
 }
 
 func (g *Group) stopIn() {
-	g.in.started = false
+	g.in.started = g.in.started && g.rule == mutation.KeepStarted
 	if g.rule != mutation.KeepPartial {
 		g.in.partial = partial{}
 	}
@@ -176,7 +176,8 @@ func (g *Group) send(to *sender, frame []byte) {
 	g.emit(Output{Kind: Send, To: to.id, Frame: frame})
 }
 
-// onResume keeps the successor's Resume and answers it as soon as this member is not fresh (R7).
+// onResume keeps the successor's Resume. flush answers it as soon as this member is not fresh (R7), and so answers once
+// when several came at a time.
 func (g *Group) onResume(p *parsed) {
 	r := resume{session: p.session, fresh: p.flag, window: int64(min(p.amount, 1<<40))}
 	for _, it := range p.items {
@@ -184,7 +185,6 @@ func (g *Group) onResume(p *parsed) {
 	}
 	g.stopOut()
 	g.out.pending = r
-	g.answer()
 }
 
 // answer opens the link to the successor: Start, the messages that it lacks in log order, Progress, tokens (R7).
@@ -255,7 +255,6 @@ func (g *Group) onStart(p *parsed) {
 		}
 		if g.fresh {
 			g.adopt(p)
-			g.answer()
 			return
 		}
 	}

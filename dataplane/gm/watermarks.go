@@ -176,6 +176,7 @@ func (g *Group) flush() {
 	if g.expelled || g.view.Version == 0 {
 		return
 	}
+	g.answer()
 	g.flushStable()
 	g.flushProgress()
 	g.flushCredit()

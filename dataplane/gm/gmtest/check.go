@@ -280,6 +280,7 @@ func (q *inst) counted(s *inst) bool { return q.self.JoinIndex <= s.self.JoinInd
 // checkMemory is I7: the own unstable bulk, what the predecessor may fill, and what is kept aside stay in their limits.
 func (w *world) checkMemory(in *inst) {
 	st := in.g.Stats()
+	w.res.Covered.Blocked += min(1, st.Unsent)
 	one := int64(w.plan.maxBody+4) + gm.MessageOverhead
 	if st.Unstable > st.Window+one && st.Members > 1 {
 		w.fail("I7", "member %d has %d unstable bytes, window %d", in.id, st.Unstable, st.Window)

@@ -164,6 +164,9 @@ func (w *world) crash(n *node) {
 // someBreak cuts a link without any change of the view, or mends one.
 func (w *world) someBreak() {
 	i, j := w.rng.IntN(len(w.nodes)), w.rng.IntN(len(w.nodes))
+	if ms := w.latest().Members; len(ms) > 1 && w.chance(40) { // the youngest and its predecessor
+		i, j = int(ms[len(ms)-2].Node[0]-'a'), int(ms[len(ms)-1].Node[0]-'a')
+	}
 	if i == j || !w.nodes[i].up || !w.nodes[j].up {
 		return
 	}

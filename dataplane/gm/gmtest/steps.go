@@ -48,7 +48,7 @@ func (w *world) lives(m gm.Member) bool {
 func (w *world) step() {
 	w.res.Steps++
 	p := &w.plan
-	weights := [...]int{60, p.viewIn, p.broadcast, p.persist, p.change, p.crash, p.breaks, 10}
+	weights := [...]int{p.arrive, p.viewIn, p.broadcast, p.persist, p.change, p.crash, p.breaks, 10}
 	total := 0
 	if w.quiet {
 		weights = [...]int{60, p.viewIn, 0, p.persist, 0, 0, 0, 10}
@@ -120,6 +120,9 @@ func (w *world) someView() bool {
 	for d := range w.nodes {
 		n := w.nodes[(at+d)%len(w.nodes)]
 		if n.up && n.applied < len(w.views) {
+			if n.slot == w.plan.slow && !w.quiet && !w.chance(10) {
+				continue
+			}
 			if len(w.views)-n.applied >= 2 {
 				w.res.Covered.Lag2++
 			}
@@ -166,6 +169,9 @@ func (w *world) apply(n *node) {
 func (w *world) instance(n *node, self gm.Member, v gm.View) {
 	cfg := w.plan.config
 	cfg.Self = self
+	if w.plan.oneBulk && w.chance(50) {
+		cfg.Window = 70 + w.rng.IntN(cfg.Window)
+	}
 	in := w.insts[w.ids[self]]
 	in.g = gm.NewMutated(cfg, mutation.Mutation{Rule: w.opt.Mutation})
 	n.inst = in
@@ -197,6 +203,14 @@ func (w *world) after(n *node) {
 	}
 }
 
+// drainAll lets every node take its outputs and says whether there were any under way then.
+func (w *world) drainAll() bool {
+	for _, n := range w.nodes {
+		w.drain(n)
+	}
+	return w.someArrival()
+}
+
 // drain carries out a node's outputs, in order; a crash may come between any two.
 func (w *world) drain(n *node) {
 	for n.inst != nil && n.up {
@@ -207,7 +221,7 @@ func (w *world) drain(n *node) {
 			return
 		}
 		for _, o := range outs {
-			if w.plan.crash > 0 && !w.quiet && w.rng.IntN(2500) == 0 && w.alive() > 1 {
+			if w.plan.sudden > 0 && !w.quiet && w.rng.IntN(w.plan.sudden) == 0 && w.alive() > 1 {
 				w.crash(n)
 				return
 			}

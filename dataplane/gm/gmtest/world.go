@@ -1,9 +1,11 @@
 package gmtest
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"slices"
 
 	"warren/dataplane/gm"
 	"warren/dataplane/gm/internal/mutation"
@@ -24,9 +26,9 @@ type Result struct {
 
 // Coverage counts the situations that a schedule must reach now and then to be worth anything.
 type Coverage struct {
-	Crashes, TwoAtOnce, CloserClosing, JoinerPred, Expelled, Zombie int
-	Lag2, Joins, JoinsWithFault, TwoJoiners, JoinBehindSender       int
-	Breaks, Raised, Closed, Fragments, Full, Rejoined, Alone        int
+	Crashes, TwoAtOnce, CloserClosing, JoinerPred, Expelled, Zombie   int
+	Lag2, Joins, JoinsWithFault, TwoJoiners, JoinBehindSender         int
+	Breaks, Raised, Closed, Fragments, Full, Rejoined, Alone, Blocked int
 }
 
 // Add sums up.
@@ -40,7 +42,7 @@ func (c *Coverage) fields() []*int {
 	return []*int{
 		&c.Crashes, &c.TwoAtOnce, &c.CloserClosing, &c.JoinerPred, &c.Expelled, &c.Zombie, &c.Lag2, &c.Joins,
 		&c.JoinsWithFault, &c.TwoJoiners, &c.JoinBehindSender, &c.Breaks, &c.Raised, &c.Closed, &c.Fragments, &c.Full,
-		&c.Rejoined, &c.Alone,
+		&c.Rejoined, &c.Alone, &c.Blocked,
 	}
 }
 
@@ -90,9 +92,10 @@ type world struct {
 	opt   Options
 	plan  plan
 	nodes []*node
-	gen   [][]int    // generation of the link between two slots, 0: down
-	queue [][][]item // from, to
-	next  int        // next generation
+	gen   [][]int             // generation of the link between two slots, 0: down
+	queue [][][]item          // from, to
+	wire  [][]map[string]bool // messages sent since the last Start or connection
+	next  int                 // next generation
 	views []gm.View
 	insts []*inst // in order of joining: the index is the member's number
 	ids   map[gm.Member]int
@@ -114,6 +117,11 @@ type plan struct {
 	crash, change     int // weights
 	breaks, persist   int
 	broadcast, viewIn int
+	arrive            int  // weight of arrivals: low ones fill the links
+	ambush            int  // percent of first Starts whose link breaks, or whose sender dies, right behind them
+	sudden            int  // one in how many outputs is a member's last, 0: none
+	warm              bool // the first view starts before anything else happens
+	slow              int  // slot whose metadata lags far behind, or -1
 }
 
 func newWorld(seed uint64, opt Options) *world {
@@ -122,9 +130,11 @@ func newWorld(seed uint64, opt Options) *world {
 	n := w.plan.slots
 	w.gen = make([][]int, n)
 	w.queue = make([][][]item, n)
+	w.wire = make([][]map[string]bool, n)
 	for i := range n {
 		w.gen[i] = make([]int, n)
 		w.queue[i] = make([][]item, n)
+		w.wire[i] = make([]map[string]bool, n)
 		w.nodes = append(w.nodes, &node{slot: i, name: string(rune('a' + i)), inc: 1, up: true, known: make([]int, n), peer: make([]uint64, n)})
 	}
 	for i := range n {
@@ -137,12 +147,14 @@ func newWorld(seed uint64, opt Options) *world {
 		first.Members = append(first.Members, gm.Member{Node: w.nodes[i].name, Incarnation: 1, JoinIndex: first.Version})
 	}
 	w.decide(first)
+	for w.plan.warm && (w.someView() || w.someArrival() || w.drainAll()) {
+	}
 	return w
 }
 
 func (w *world) drawPlan() plan {
 	r := w.rng
-	p := plan{members: 2 + r.IntN(4), steps: 100 + r.IntN(250)}
+	p := plan{members: 2 + r.IntN(4), steps: 100 + r.IntN(300)}
 	p.slots = min(8, p.members+r.IntN(4))
 	p.oneBulk = r.IntN(2) == 0
 	p.maxBody = []int{4, 40, 120}[r.IntN(3)]
@@ -153,11 +165,18 @@ func (w *world) drawPlan() plan {
 	p.react = []int{0, 10, 30}[r.IntN(3)]
 	p.lazy = []int{0, 20, 60}[r.IntN(3)]
 	p.crash = r.IntN(4)
-	p.change = 1 + r.IntN(5)
+	p.change = []int{1, 1, 2, 4}[r.IntN(4)]
 	p.breaks = r.IntN(5)
 	p.persist = 1 + r.IntN(12)
 	p.broadcast = 4 + r.IntN(16)
 	p.viewIn = 1 + r.IntN(12)
+	p.arrive = []int{20, 40, 60, 100}[r.IntN(4)]
+	p.ambush = []int{0, 20, 60}[r.IntN(3)]
+	if p.crash > 0 {
+		p.sudden = []int{300, 2500}[r.IntN(2)]
+	}
+	p.warm = r.IntN(4) > 0
+	p.slow = r.IntN(2*p.members) - p.members
 	return p
 }
 
@@ -178,6 +197,7 @@ func (w *world) connect(i, j int) {
 	w.next++
 	w.gen[i][j], w.gen[j][i] = w.next, w.next
 	for _, p := range [][2]int{{i, j}, {j, i}} {
+		w.wire[p[0]][p[1]] = nil
 		q := &w.queue[p[0]][p[1]]
 		if n := len(*q); n > 0 && (*q)[n-1].kind == itemDown && w.chance(30) {
 			*q = (*q)[:n-1] // a link that comes again before its loss was told: LinkUp counts as both
@@ -212,7 +232,27 @@ func (w *world) send(from *node, to gm.Member, frame []byte) {
 	if g == 0 || from.known[j] != g || w.nodes[j].inc != to.Incarnation {
 		return
 	}
+	w.once(from.slot, j, frame)
 	w.queue[from.slot][j] = append(w.queue[from.slot][j], item{kind: itemFrame, inc: from.inc, frame: frame})
+}
+
+// once checks the cost of R2: between two Starts a message goes over a link once, since repeats are not forwarded.
+func (w *world) once(i, j int, frame []byte) {
+	const data, fragment, start = 1, 2, 7
+	switch frame[1] {
+	case start:
+		if !bytes.Contains([]byte(gm.Describe(frame)), []byte("again true")) {
+			w.wire[i][j] = nil
+		}
+	case data, fragment:
+		if w.wire[i][j] == nil {
+			w.wire[i][j] = map[string]bool{}
+		}
+		if w.wire[i][j][string(frame)] {
+			w.fail("cost", "%s sends %s twice: %s", w.nodes[i].name, w.nodes[j].name, gm.Describe(frame))
+		}
+		w.wire[i][j][string(frame)] = true
+	}
 }
 
 // arrive hands the first item from one slot to another.
@@ -238,9 +278,35 @@ func (w *world) arrive(i, j int) {
 			to.inst.g.LinkDown(from.name, it.inc)
 		}
 	case itemFrame:
+		fresh := to.inst != nil && to.inst.g.Fresh()
 		w.frame(to, i, it.inc, it.frame)
+		if fresh && !w.quiet && !to.inst.g.Fresh() && from.up && from.inc == it.inc && w.chance(w.plan.ambush) {
+			w.ambush(from, to)
+		}
 	}
 	w.after(to)
+}
+
+// ambush loses what follows a joiner's first Start: what became stable just then can only reach it as a raised baseline.
+func (w *world) ambush(from, to *node) {
+	w.tracef("ambush behind the Start from %s to %s", from.name, to.name)
+	if w.plan.crash > 0 && w.alive() > 2 && w.chance(30) {
+		w.crash(from)
+		return
+	}
+	w.cut(from.slot, to.slot)
+	for _, p := range [][2]int{{from.slot, to.slot}, {to.slot, from.slot}} {
+		q := &w.queue[p[0]][p[1]]
+		*q = slices.DeleteFunc(*q, func(it item) bool { return it.kind == itemFrame })
+	}
+	if w.chance(80) {
+		for c := w.rng.IntN(60); c > 0 && w.gen[from.slot][to.slot] == 0; c-- {
+			w.someArrival()
+		}
+	}
+	if from.up && to.up && w.gen[from.slot][to.slot] == 0 && w.chance(80) {
+		w.connect(from.slot, to.slot)
+	}
 }
 
 func (n *node) dropAside(slot int) {

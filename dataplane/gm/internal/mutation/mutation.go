@@ -22,8 +22,8 @@ const (
 	StableOvertakes        // R10: Stable passes data that waits for credit
 	KeepPartial            // R11: a half received message outlives its link
 	FreshAnswers           // R7: a fresh member answers Resume
+	KeepStarted            // R7: a new predecessor's link counts as started
 	ForgetAtOnce           // R8: a closed sender is forgotten at once
-	ForwardRepeats         // R2: repeats are forwarded
 )
 
 // Mutation carries a Rule. It is a struct so that no untyped constant converts to it.

@@ -28,7 +28,7 @@ func (a *Attachment) settle(ch *channel, ids []uint64, outcome protocol.Outcome)
 			batch = a.sendAck(d.Named, outcome, d.epoch == a.epoch)
 		}
 		if outcome != protocol.Requeued { // a requeue needs no keeping: what nobody has outstanding is ready
-			a.keptAcks.push(keptAck{Named: d.Named, batch: batch, outcome: outcome})
+			a.keptAcks.Push(keptAck{Named: d.Named, batch: batch, outcome: outcome})
 		}
 	}
 }
@@ -60,10 +60,10 @@ func (a *Attachment) sendAck(n protocol.Named, outcome protocol.Outcome, bySeq b
 
 // acksStable forgets what needs no repeat any more.
 func (a *Attachment) acksStable(upTo uint64) {
-	for a.keptAcks.len() > 0 {
-		if b := a.keptAcks.at(0).batch; b == 0 || b > upTo {
+	for a.keptAcks.Len() > 0 {
+		if b := a.keptAcks.At(0).batch; b == 0 || b > upTo {
 			return
 		}
-		a.keptAcks.pop()
+		a.keptAcks.Pop()
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"warren/dataplane/backingqueue"
 	"warren/dataplane/message"
+	"warren/dataplane/queue/deque"
 	"warren/dataplane/queue/protocol"
 )
 
@@ -37,7 +38,7 @@ type Attachment struct {
 	origins   []*originState // ascending ref
 	byRef     map[uint64]*originState
 	nextRef   uint64
-	unsent    deque[*originState] // one element per kept publish that was not sent in this session
+	unsent    deque.Deque[*originState] // one element per kept publish that was not sent in this session
 	credit    protocol.Credit
 	keptCount int
 	keptBytes int64
@@ -50,7 +51,7 @@ type Attachment struct {
 	window       protocol.Credit // of each consumer
 
 	// Acknowledgements until they are stable.
-	keptAcks  deque[keptAck]
+	keptAcks  deque.Deque[keptAck]
 	ackNumber uint64
 
 	calls    []*call // ascending ID
@@ -106,10 +107,10 @@ type call struct {
 // New makes an attachment that knows no master yet.
 func New(cfg Config) *Attachment {
 	if cfg.Limits.Publishes <= 0 {
-		cfg.Limits.Publishes = DefaultLimits.Publishes
+		cfg.Limits.Publishes = DefaultPublishes
 	}
 	if cfg.Limits.Bytes <= 0 {
-		cfg.Limits.Bytes = DefaultLimits.Bytes
+		cfg.Limits.Bytes = DefaultBytes
 	}
 	return &Attachment{
 		cfg: cfg, links: map[protocol.NodeID]bool{cfg.Self: true},
@@ -128,7 +129,7 @@ func (a *Attachment) Outputs() []Output {
 // Idle reports whether the attachment holds nothing: no channel, publish, acknowledgement or call. Only then may its owner
 // drop it, since a channel's publishes are numbered here.
 func (a *Attachment) Idle() bool {
-	return len(a.channels) == 0 && len(a.origins) == 0 && a.keptAcks.len() == 0 && len(a.calls) == 0
+	return len(a.channels) == 0 && len(a.origins) == 0 && a.keptAcks.Len() == 0 && len(a.calls) == 0
 }
 
 // Blocked reports whether Publish would return ErrBlocked now.
@@ -138,7 +139,7 @@ func (a *Attachment) Blocked() bool {
 
 // Kept is how many publishes and acknowledgements are kept, and the publishes' size.
 func (a *Attachment) Kept() (publishes int, bytes int64, acks int) {
-	return a.keptCount, a.keptBytes, a.keptAcks.len()
+	return a.keptCount, a.keptBytes, a.keptAcks.Len()
 }
 
 // Session is the state of the session with the master: its epoch, and whether the node has attached.
@@ -211,17 +212,17 @@ func (a *Attachment) Publish(key Channel, m message.Message) (number uint64, err
 	if o == nil {
 		o = a.newOrigin(ch)
 	}
-	number = o.base + uint64(o.kept.len())
+	number = o.base + uint64(o.kept.Len())
 	if a.down != 0 {
 		o.base++
 		a.outs = append(a.outs, Output{Kind: Nacked, Channel: key, First: number, Last: number})
 		return number, nil
 	}
 	size := protocol.Size(&m)
-	o.kept.push(keptPublish{message: m, size: size})
+	o.kept.Push(keptPublish{message: m, size: size})
 	a.keptCount++
 	a.keptBytes += size
-	a.unsent.push(o)
+	a.unsent.Push(o)
 	a.pump()
 	return number, nil
 }
@@ -283,7 +284,7 @@ type originState struct {
 	id       backingqueue.OriginID
 	ch       *channel // nil: closed
 	base     uint64   // the number of kept's first
-	kept     deque[keptPublish]
+	kept     deque.Deque[keptPublish]
 	sent     int  // how many of kept were sent in this session
 	attached bool // named in this session
 }

@@ -82,8 +82,11 @@ type Limits struct {
 	Bytes     int64
 }
 
-// DefaultLimits are used where Limits is zero.
-var DefaultLimits = Limits{Publishes: 16384, Bytes: 16 << 20}
+// What is used where a limit is zero.
+const (
+	DefaultPublishes = 16384
+	DefaultBytes     = 16 << 20
+)
 
 // Consume are the arguments of a basic.consume.
 type Consume struct {

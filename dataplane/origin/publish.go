@@ -2,6 +2,7 @@ package origin
 
 import (
 	"warren/dataplane/backingqueue"
+	"warren/dataplane/queue/deque"
 	"warren/dataplane/queue/protocol"
 )
 
@@ -22,9 +23,9 @@ func (a *Attachment) pump() {
 	if a.state != open {
 		return
 	}
-	for a.unsent.len() > 0 && a.credit.Count > 0 && a.credit.Bytes > 0 {
-		o := a.unsent.pop()
-		if o.sent >= o.kept.len() {
+	for a.unsent.Len() > 0 && a.credit.Count > 0 && a.credit.Bytes > 0 {
+		o := a.unsent.Pop()
+		if o.sent >= o.kept.Len() {
 			continue // answered in the meantime
 		}
 		if !o.attached {
@@ -34,7 +35,7 @@ func (a *Attachment) pump() {
 				{Ref: o.ref, ID: o.id, Lowest: o.base + uint64(o.sent)},
 			}})
 		}
-		k := o.kept.at(o.sent)
+		k := o.kept.At(o.sent)
 		if a.openPublish == nil || len(a.openPublish.Items) >= protocol.MaxItems || a.openBytes >= protocol.BatchBytes {
 			a.openPublish, a.openBytes = &protocol.Publish{Header: a.head()}, 0
 			a.send(a.openPublish)
@@ -71,7 +72,7 @@ func (a *Attachment) result(r protocol.Result) {
 func (a *Attachment) confirm(o *originState, last uint64) {
 	for o.base <= last {
 		first := o.base
-		for o.base <= last && !o.kept.at(0).void {
+		for o.base <= last && !o.kept.At(0).void {
 			a.popKept(o)
 		}
 		if o.base > first && o.ch != nil {
@@ -83,12 +84,12 @@ func (a *Attachment) confirm(o *originState, last uint64) {
 
 func (a *Attachment) nack(o *originState, first, last uint64) {
 	for n := first; n <= last; {
-		for n <= last && o.kept.at(int(n-o.base)).void {
+		for n <= last && o.kept.At(int(n-o.base)).void {
 			n++
 		}
 		from := n
-		for n <= last && !o.kept.at(int(n-o.base)).void {
-			k := o.kept.at(int(n - o.base))
+		for n <= last && !o.kept.At(int(n-o.base)).void {
+			k := o.kept.At(int(n - o.base))
 			a.keptBytes -= k.size - protocol.Overhead
 			*k = keptPublish{size: protocol.Overhead, void: true}
 			n++
@@ -101,13 +102,13 @@ func (a *Attachment) nack(o *originState, first, last uint64) {
 
 // dropAnswered forgets nacked publishes once nothing before them is kept.
 func (a *Attachment) dropAnswered(o *originState) {
-	for o.kept.len() > 0 && o.kept.at(0).void {
+	for o.kept.Len() > 0 && o.kept.At(0).void {
 		a.popKept(o)
 	}
 }
 
 func (a *Attachment) popKept(o *originState) {
-	k := o.kept.pop()
+	k := o.kept.Pop()
 	a.keptCount--
 	a.keptBytes -= k.size
 	o.base++
@@ -131,7 +132,7 @@ func (a *Attachment) unblock() {
 // closeOriginIfDone ends the origin of a closed channel once nothing of it is kept. If the message is lost with the link,
 // the next Attach does without the origin, which says the same.
 func (a *Attachment) closeOriginIfDone(o *originState) {
-	if o.ch != nil || o.kept.len() > 0 {
+	if o.ch != nil || o.kept.Len() > 0 {
 		return
 	}
 	delete(a.byRef, o.ref)
@@ -149,9 +150,9 @@ func (a *Attachment) closeOriginIfDone(o *originState) {
 
 // nackAll answers every publish that waits: the queue is down or deleted.
 func (a *Attachment) nackAll() {
-	a.unsent = deque[*originState]{}
+	a.unsent = deque.Deque[*originState]{}
 	for _, o := range append([]*originState(nil), a.origins...) {
-		if n := o.kept.len(); n > 0 {
+		if n := o.kept.Len(); n > 0 {
 			a.nack(o, o.base, o.base+uint64(n)-1)
 			a.dropAnswered(o)
 		}

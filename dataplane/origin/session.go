@@ -3,6 +3,7 @@ package origin
 import (
 	"sort"
 
+	"warren/dataplane/queue/deque"
 	"warren/dataplane/queue/protocol"
 )
 
@@ -51,7 +52,7 @@ func (a *Attachment) Down() { a.fail(protocol.ErrDown) }
 func (a *Attachment) Delete() {
 	a.fail(protocol.ErrDeleted)
 	a.closed = true
-	a.keptAcks = deque[keptAck]{}
+	a.keptAcks = deque.Deque[keptAck]{}
 	for _, ch := range a.channels {
 		clear(ch.outstanding)
 	}
@@ -140,8 +141,8 @@ func (a *Attachment) welcome(w *protocol.Welcome) {
 	a.credit, a.window = w.Publish, w.Consumer
 	a.attachOrigins()
 	a.ackNumber = 0
-	for i := range a.keptAcks.len() {
-		k := a.keptAcks.at(i)
+	for i := range a.keptAcks.Len() {
+		k := a.keptAcks.At(i)
 		k.batch = a.sendAck(k.Named, k.outcome, false)
 	}
 	a.seal()
@@ -157,7 +158,7 @@ func (a *Attachment) welcome(w *protocol.Welcome) {
 }
 
 func (a *Attachment) attachOrigins() {
-	a.unsent = deque[*originState]{}
+	a.unsent = deque.Deque[*originState]{}
 	var at *protocol.Attach
 	longest := 0
 	for _, o := range a.origins {
@@ -167,12 +168,12 @@ func (a *Attachment) attachOrigins() {
 		}
 		at.Origins = append(at.Origins, protocol.AttachOrigin{Ref: o.ref, ID: o.id, Lowest: o.base})
 		o.attached, o.sent = true, 0
-		longest = max(longest, o.kept.len())
+		longest = max(longest, o.kept.Len())
 	}
 	for round := range longest { // in turn, so that no channel waits for another's backlog
 		for _, o := range a.origins {
-			if round < o.kept.len() {
-				a.unsent.push(o)
+			if round < o.kept.Len() {
+				a.unsent.Push(o)
 			}
 		}
 	}

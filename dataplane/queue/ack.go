@@ -32,12 +32,12 @@ type missing struct {
 // ack ends deliveries.
 func (p *Process) ack(n *node, m *protocol.Ack) {
 	if m.Number != 0 {
-		if m.Number != n.firstAck+uint64(n.acks.len()) {
+		if m.Number != n.firstAck+uint64(n.acks.Len()) {
 			p.defects++
 			p.resync(n)
 			return
 		}
-		n.acks.push(ackBatch{})
+		n.acks.Push(ackBatch{})
 	}
 	var rs []backingqueue.Range
 	items := len(m.Named)
@@ -54,7 +54,7 @@ func (p *Process) ack(n *node, m *protocol.Ack) {
 	}
 	p.remove(rs, reasonOf(m.Outcome))
 	if m.Number != 0 {
-		b := n.acks.at(n.acks.len() - 1)
+		b := n.acks.At(n.acks.Len() - 1)
 		b.op, b.items = p.lastOp, items
 		n.unstable += items
 		n.throttled = n.throttled || n.unstable >= p.opt.UnstableAcks
@@ -133,7 +133,7 @@ func (p *Process) note(m missing, nm *protocol.Named) {
 	}
 	p.missing[k] = &m
 	if m.ack != 0 {
-		m.node.acks.at(int(m.ack-m.node.firstAck)).missing++
+		m.node.acks.At(int(m.ack-m.node.firstAck)).missing++
 	}
 	if m.consumer != nil {
 		m.consumer.unacked++
@@ -148,7 +148,7 @@ func (p *Process) unnote(k missingKey, m *missing) {
 		p.activate(m.consumer)
 	}
 	if m.ack != 0 && m.session == m.node.session && p.nodes[m.node.id] == m.node {
-		b := m.node.acks.at(int(m.ack - m.node.firstAck))
+		b := m.node.acks.At(int(m.ack - m.node.firstAck))
 		b.missing--
 		b.op = p.lastOp
 		p.releaseAcks(m.node)
@@ -215,7 +215,7 @@ func lessMissing(a, b missingKey) bool {
 }
 
 func (p *Process) remove(rs []backingqueue.Range, reason Reason) {
-	if len(rs) == 0 || p.err != nil {
+	if len(rs) == 0 || !p.active() {
 		return
 	}
 	op, err := p.b.Remove(rs, reason)
@@ -240,13 +240,13 @@ func (p *Process) OpStable(op Op) {
 // releaseAcks tells n which of its Acks are stable, in order.
 func (p *Process) releaseAcks(n *node) {
 	released := false
-	for n.acks.len() > 0 {
-		b := n.acks.at(0)
+	for n.acks.Len() > 0 {
+		b := n.acks.At(0)
 		if b.missing > 0 || b.op > p.stable {
 			break
 		}
 		n.unstable -= b.items
-		n.acks.pop()
+		n.acks.Pop()
 		n.firstAck++
 		released = true
 	}

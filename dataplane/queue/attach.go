@@ -3,6 +3,7 @@ package queue
 import (
 	"sort"
 
+	"warren/dataplane/queue/deque"
 	"warren/dataplane/queue/protocol"
 )
 
@@ -19,8 +20,8 @@ func (p *Process) hello(n *node, h *protocol.Hello) {
 	}
 	n.session, n.open, n.attached = h.Session, true, false
 	n.refs = map[uint64]*originState{}
-	n.held = queueOf[protocol.PublishItem]{}
-	n.acks, n.firstAck, n.unstable, n.throttled = queueOf[ackBatch]{}, 1, 0, false
+	n.held = deque.Deque[protocol.PublishItem]{}
+	n.acks, n.firstAck, n.unstable, n.throttled = deque.Deque[ackBatch]{}, 1, 0, false
 	n.confirm, n.deliver = nil, nil
 	for _, c := range n.consumers {
 		c.stale = true
@@ -216,7 +217,7 @@ func (p *Process) openGate() {
 
 // closeOrphans drops origins whose channels are gone: their node is down, or has attached without them.
 func (p *Process) closeOrphans() {
-	if p.table == nil || p.err != nil {
+	if p.table == nil || !p.active() {
 		return
 	}
 	for _, line := range p.table.Origins() {

@@ -4,6 +4,7 @@ import (
 	"sort"
 
 	"warren/dataplane/backingqueue"
+	"warren/dataplane/queue/deque"
 	"warren/dataplane/queue/protocol"
 )
 
@@ -29,7 +30,7 @@ type consumers struct {
 type group struct {
 	priority int32
 	members  int
-	line     queueOf[*consumer] // who has room, next first; checked when taken out
+	line     deque.Deque[*consumer] // who has room, next first; checked when taken out
 }
 
 func sortedConsumers(n *node) []*consumer {
@@ -140,7 +141,7 @@ func (c *consumer) hasRoom() bool {
 func (p *Process) activate(c *consumer) {
 	if !c.queued && c.hasRoom() {
 		c.queued = true
-		c.group.line.push(c)
+		c.group.line.Push(c)
 	}
 }
 
@@ -153,8 +154,8 @@ func (p *Process) activateNode(n *node) {
 // nextConsumer takes the next consumer with room out of the line of the highest priority that has one.
 func (p *Process) nextConsumer() *consumer {
 	for _, g := range p.consumers.groups {
-		for g.line.len() > 0 {
-			c := g.line.pop()
+		for g.line.Len() > 0 {
+			c := g.line.Pop()
 			c.queued = false
 			if c.hasRoom() {
 				return c
@@ -178,7 +179,7 @@ func (p *Process) grant(n *node, m *protocol.CreditGrant) {
 // it did enough for one Flush.
 func (p *Process) dispatch() (more bool) {
 	p.serveGets()
-	for budget := flushBudget; p.err == nil; budget-- {
+	for budget := flushBudget; p.active(); budget-- {
 		c := p.nextConsumer()
 		if c == nil {
 			break
@@ -196,7 +197,7 @@ func (p *Process) dispatch() (more bool) {
 		p.deliver(c, &e)
 		p.activate(c)
 	}
-	if len(p.marks) > 0 && p.err == nil {
+	if len(p.marks) > 0 && p.active() {
 		p.fail("mark messages delivered", p.b.Delivered(p.marks))
 	}
 	p.remove(p.drops, ReasonAcked)
@@ -207,7 +208,7 @@ func (p *Process) dispatch() (more bool) {
 // unget puts c back at the head of its line: it was not its fault.
 func (p *Process) unget(c *consumer) {
 	c.queued = true
-	c.group.line.unpop(c)
+	c.group.line.Unpop(c)
 }
 
 func (p *Process) deliver(c *consumer, e *backingqueue.Entry) {

@@ -5,6 +5,7 @@ import (
 	"sort"
 
 	"warren/dataplane/backingqueue"
+	"warren/dataplane/queue/deque"
 	"warren/dataplane/queue/protocol"
 )
 
@@ -22,13 +23,12 @@ type Options struct {
 	UnstableAcks int
 }
 
-// Defaults of Options.
-var (
-	defaultPublishWindow  = protocol.Credit{Count: 4096, Bytes: 8 << 20}
-	defaultConsumerWindow = protocol.Credit{Count: 1024, Bytes: 512 << 10}
-)
-
 const (
+	// Defaults of Options.
+	publishWindowCount  = 4096
+	publishWindowBytes  = 8 << 20
+	consumerWindowCount = 1024
+	consumerWindowBytes = 512 << 10
 	defaultUnstableAcks = 1 << 17
 	flushBudget         = 2048 // deliveries of one Flush
 )
@@ -114,11 +114,11 @@ type node struct {
 	attached bool
 	awaited  bool // nothing is ready before it has attached
 	refs     map[uint64]*originState
-	held     queueOf[protocol.PublishItem]
+	held     deque.Deque[protocol.PublishItem]
 
 	consumers map[uint64]*consumer
 
-	acks      queueOf[ackBatch] // numbers firstAck, firstAck+1, …
+	acks      deque.Deque[ackBatch] // numbers firstAck, firstAck+1, …
 	firstAck  uint64
 	unstable  int
 	throttled bool
@@ -139,10 +139,10 @@ type unacked struct {
 // New makes a process without a backing: it ignores everything until Promote.
 func New(opt Options) *Process {
 	if opt.PublishWindow.Count <= 0 || opt.PublishWindow.Bytes <= 0 {
-		opt.PublishWindow = defaultPublishWindow
+		opt.PublishWindow = protocol.Credit{Count: publishWindowCount, Bytes: publishWindowBytes}
 	}
 	if opt.ConsumerWindow.Count <= 0 || opt.ConsumerWindow.Bytes <= 0 {
-		opt.ConsumerWindow = defaultConsumerWindow
+		opt.ConsumerWindow = protocol.Credit{Count: consumerWindowCount, Bytes: consumerWindowBytes}
 	}
 	if opt.UnstableAcks <= 0 {
 		opt.UnstableAcks = defaultUnstableAcks
@@ -153,7 +153,7 @@ func New(opt Options) *Process {
 }
 
 func (p *Process) reset() {
-	p.state, p.b, p.table, p.err = idle, nil, nil, nil
+	p.state, p.err = idle, nil // the Backing stays: Resign may be called from within one of its methods
 	p.nodes, p.order = map[protocol.NodeID]*node{}, nil
 	p.origins = map[backingqueue.OriginID]*originState{}
 	p.refs = map[uint64]backingqueue.OriginID{}
@@ -263,6 +263,16 @@ func (p *Process) Handle(from protocol.NodeID, m protocol.Message) error {
 	return p.settled()
 }
 
+// LinkUp says that messages can be sent to a node: if it has not attached, it is asked to (what said so before may be lost).
+func (p *Process) LinkUp(id protocol.NodeID) {
+	if !p.active() || !p.up[id] {
+		return
+	}
+	if n := p.node(id); !n.attached {
+		p.toNode(n, &protocol.Ready{Header: protocol.Header{Epoch: p.epoch}, Wait: n.awaited})
+	}
+}
+
 // LinkDown says that the link to a node broke: nothing is delivered to it until it attaches again. The node says so itself
 // by its next Hello; this only spares deliveries that would be lost, and given back redelivered.
 func (p *Process) LinkDown(id protocol.NodeID) {
@@ -294,12 +304,12 @@ func (p *Process) Flush(allowed bool) (outs []Output, more bool, err error) {
 func (p *Process) Counters() Counters {
 	c := Counters{Unacked: len(p.unacked), Consumers: p.consumers.count, Defects: p.defects}
 	for _, n := range p.order {
-		c.Held += n.held.len()
+		c.Held += n.held.Len()
 		if n.awaited {
 			c.Waiting++
 		}
 	}
-	if p.b != nil && p.state != suspended {
+	if p.active() {
 		c.Ready = p.readyCount()
 	}
 	return c
@@ -317,7 +327,7 @@ func (p *Process) settled() error { return p.err }
 
 // fail notes that the Backing failed: nothing that was not flushed yet may be believed.
 func (p *Process) fail(what string, err error) {
-	if err != nil && p.err == nil {
+	if err != nil && p.active() { // once the term has ended, the Backing refuses everything
 		p.err = fmt.Errorf("queue process, epoch %d: %s: %w", p.epoch, what, err)
 	}
 }

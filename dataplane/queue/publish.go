@@ -19,14 +19,14 @@ type originState struct {
 
 // publish takes what it can; the rest waits in order until the ring's window opens.
 func (p *Process) publish(n *node, m *protocol.Publish) {
-	if int64(n.held.len()+len(m.Items)) > p.opt.PublishWindow.Count {
+	if int64(n.held.Len()+len(m.Items)) > p.opt.PublishWindow.Count {
 		p.defects++
 		p.resync(n)
 		return
 	}
 	for i := range m.Items {
-		if n.held.len() > 0 || !p.take(n, &m.Items[i]) {
-			n.held.push(m.Items[i])
+		if n.held.Len() > 0 || !p.take(n, &m.Items[i]) {
+			n.held.Push(m.Items[i])
 		}
 	}
 }
@@ -37,17 +37,17 @@ func (p *Process) WindowOpen() {
 		return
 	}
 	const turn = 64
-	for idle := 0; idle < len(p.order) && p.err == nil; {
+	for idle := 0; idle < len(p.order) && p.active(); {
 		n := p.order[p.nextHeldRun%len(p.order)]
 		idle++
 		for range turn {
-			if n.held.len() == 0 {
+			if n.held.Len() == 0 {
 				break
 			}
-			if !p.take(n, n.held.at(0)) {
+			if !p.take(n, n.held.At(0)) {
 				return
 			}
-			n.held.pop()
+			n.held.Pop()
 			idle = 0
 		}
 		p.nextHeldRun++
@@ -56,7 +56,7 @@ func (p *Process) WindowOpen() {
 
 // take hands one publish to the Backing; false: the window is full, try again later.
 func (p *Process) take(n *node, item *protocol.PublishItem) bool {
-	if p.err != nil {
+	if !p.active() {
 		return true
 	}
 	o := n.refs[item.Ref]

@@ -40,7 +40,7 @@ func (p *Process) giveBack(seq uint64) {
 // next takes the ready message with the lowest position.
 func (p *Process) next() (e backingqueue.Entry, ok bool) {
 	r := &p.ready
-	for p.err == nil {
+	for p.active() {
 		if len(r.returned) > 0 { // all of them are below the cursor
 			seq := heap.Pop(&r.returned).(uint64)
 			e, ok, err := p.b.Get(seq)

@@ -41,7 +41,7 @@ func (c *Client) call(ctx context.Context, command string, args any, row func(ms
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("%s: %w", command, err)
 	}
-	body, err := msgpack.Marshal(args)
+	body, err := marshal(args)
 	if err != nil {
 		return fmt.Errorf("%s: encode arguments: %w", command, err)
 	}

@@ -169,7 +169,7 @@ func (s *server) run(ctx context.Context, req request) (err error) {
 
 // row sends one row.
 func (s *server) row(v any) error {
-	body, err := msgpack.Marshal(v)
+	body, err := marshal(v)
 	if err != nil {
 		return fmt.Errorf("encode row: %w", err)
 	}

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -54,9 +55,21 @@ const (
 // errTooLarge is a frame above the limit of its direction.
 var errTooLarge = errors.New("frame too large")
 
+// marshal leaves out fields that are zero, as most are in a list of queues, and writes small numbers in few bytes.
+func marshal(v any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := msgpack.NewEncoder(&b)
+	enc.SetOmitEmpty(true)
+	enc.UseCompactInts(true)
+	if err := enc.Encode(v); err != nil {
+		return nil, fmt.Errorf("encode msgpack: %w", err)
+	}
+	return b.Bytes(), nil
+}
+
 // writeFrame encodes v and writes it with its length; limit is the largest that the other end accepts.
 func writeFrame(w io.Writer, v any, limit int) error {
-	body, err := msgpack.Marshal(v)
+	body, err := marshal(v)
 	if err != nil {
 		return fmt.Errorf("encode admin frame: %w", err)
 	}

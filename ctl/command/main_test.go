@@ -33,7 +33,7 @@ func TestServerSettings(t *testing.T) {
 	if err := os.WriteFile(conf, []byte("heartbeat = 7\nlog.console.level = debug\nwarren.internode.listen = 0.0.0.0:4000\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	run := filepath.Join(dir, "run")
+	run := t.TempDir()
 	var got ServerConfig
 	var entry locate.Entry
 	server := func(_ context.Context, s ServerConfig) error {
@@ -80,8 +80,8 @@ func TestServerRefuses(t *testing.T) {
 	}
 	bad := write("bad.conf", "heart = 1\nframe_max = x\n", 0o600)
 	open := write("open-cookie", "12345678", 0o644)
-	environment := map[string]string{"XDG_RUNTIME_DIR": filepath.Join(dir, "run")}
-	taken := locate.NewRegistry(filepath.Join(dir, "run", "warren"))
+	environment := map[string]string{"XDG_RUNTIME_DIR": dir}
+	taken := locate.NewRegistry(filepath.Join(dir, "warren"))
 	if _, err := taken.Register(locate.Entry{Node: "taken@box", Process: locate.Process{PID: os.Getppid()}}); err != nil {
 		t.Fatal(err)
 	}

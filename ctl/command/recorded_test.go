@@ -101,6 +101,7 @@ func TestRecorded(t *testing.T) {
 	}
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+			t.Parallel()
 			s := &session{t: t, node: recordedState(filepath.Base(file))}
 			for _, want := range readTranscript(t, file) {
 				s.nodeName = want.node

@@ -73,6 +73,7 @@ func TestUnreachable(t *testing.T) {
 }
 
 func TestNodeThatHangs(t *testing.T) {
+	t.Parallel()
 	s := newSession(t)
 	s.node.hang = true
 	s.run("rabbitmqctl", "-t", "1", "list_users").want(t, exitTempFail, "",
@@ -80,6 +81,7 @@ func TestNodeThatHangs(t *testing.T) {
 }
 
 func TestNodeThatDoesNotRun(t *testing.T) {
+	t.Parallel()
 	s := newSession(t)
 	s.node.status.Running = false
 	s.run("rabbitmqctl", "list_users").want(t, exitUsage, "", "Error: this command requires the 'rabbit' app to be running on the "+

@@ -154,8 +154,15 @@ func TestRegistryOfOthersIsRefused(t *testing.T) {
 }
 
 func TestUserRegistry(t *testing.T) {
-	r := UserRegistry(func(key string) string { return map[string]string{"XDG_RUNTIME_DIR": "/x"}[key] })
-	if r.Dir() != "/x/warren" {
+	dir := t.TempDir()
+	runtime := func(value string) Registry {
+		return UserRegistry(func(key string) string { return map[string]string{"XDG_RUNTIME_DIR": value}[key] })
+	}
+	if r := runtime(dir); r.Dir() != filepath.Join(dir, "warren") {
+		t.Error(r.Dir())
+	}
+	gone := filepath.Join(dir, "gone")
+	if r := runtime(gone); strings.HasPrefix(r.Dir(), gone) {
 		t.Error(r.Dir())
 	}
 }

@@ -40,10 +40,10 @@ type Entry struct {
 type Registry struct{ dir string }
 
 // UserRegistry is the registry of the user who asks: $XDG_RUNTIME_DIR/warren, /run/user/UID/warren or, where neither
-// is there, warren-UID in the directory for temporary files. getenv is os.Getenv or a test's.
+// directory is there, warren-UID in the one for temporary files. getenv is os.Getenv or a test's.
 func UserRegistry(getenv func(string) string) Registry {
 	uid := strconv.Itoa(os.Getuid())
-	if dir := getenv("XDG_RUNTIME_DIR"); dir != "" {
+	if dir := getenv("XDG_RUNTIME_DIR"); dir != "" && isDir(dir) {
 		return Registry{dir: filepath.Join(dir, "warren")}
 	}
 	if base := filepath.Join("/run/user", uid); isDir(base) {

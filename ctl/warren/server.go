@@ -1,6 +1,9 @@
 package main
 
-import "warren/ctl/command"
+import (
+	"warren/ctl/command"
+	"warren/ctl/node"
+)
 
-// runServer gives the function that runs a node; nil: this program has tools only.
-func runServer() command.RunServer { return nil }
+// runServer gives the function that runs a node.
+func runServer() command.RunServer { return node.Run }

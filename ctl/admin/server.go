@@ -12,8 +12,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/vmihailenco/msgpack/v5"
 )
 
 // Serve answers the requests of one client on conn, one after the other, until the client closes, ctx is done, or the

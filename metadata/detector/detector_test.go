@@ -116,8 +116,8 @@ func TestHolderKnowsFirst(t *testing.T) {
 		for range 8000 {
 			time.Sleep(time.Millisecond)
 			held, out := b.Held("a", 1), a.OutstandingTo("b", 1)
-			if held && out == 0 {
-				t.Fatal("b holds a lease of a that a thinks has run out")
+			if held && out == 0 || a.Held("b", 1) && b.OutstandingTo("a", 1) == 0 {
+				t.Fatal("a lease is held that its granter thinks has run out")
 			}
 			if !held && lapsed.IsZero() {
 				lapsed = time.Now()
@@ -160,8 +160,11 @@ func TestOutstandingUnfenced(t *testing.T) {
 		for len(w.downs()) == 0 {
 			time.Sleep(time.Millisecond)
 		}
+		began := time.Now()
 		for a.OutstandingUnfenced() > 0 || c.OutstandingUnfenced() > 0 {
-			time.Sleep(time.Millisecond)
+			if time.Sleep(time.Millisecond); time.Since(began) > 4*time.Second {
+				t.Fatal("a node goes on granting to an incarnation that is down")
+			}
 		}
 		if b.Held("a", 1) || b.Held("c", 1) {
 			t.Error("all grants have run out, but b still acts")
@@ -196,14 +199,14 @@ func TestFrozenLeader(t *testing.T) {
 		if c.held(later, state.Place{Node: "b", Incarnation: 1}) {
 			t.Error("a lease outlived ten seconds")
 		}
+		c.wake(later)
+		if down := c.silent(later); len(down) != 0 {
+			t.Errorf("blames %v for its own sleep", down)
+		}
 		// a grant that waited in the socket's buffer all the time
 		c.hear(later, "b", heartbeat{Incarnation: 1, Seq: 2, Holder: 1, Answers: h.Seq})
 		if c.held(later, state.Place{Node: "b", Incarnation: 1}) {
 			t.Error("an old grant counts from when it is read")
-		}
-		c.wake(later)
-		if down := c.silent(later); len(down) != 0 {
-			t.Errorf("blames %v for its own sleep", down)
 		}
 	})
 }
@@ -298,5 +301,39 @@ func TestBadHeartbeat(t *testing.T) {
 		if _, err := decodeHeartbeat(p); err == nil {
 			t.Errorf("%d bytes were taken", len(p))
 		}
+	}
+}
+
+// The durations: from the grant on, as long as the holder relies on it the granter holds still, and a bit longer.
+func TestGrantOutlivesLease(t *testing.T) {
+	const ms = time.Millisecond
+	timing := DefaultTiming()
+	holder, granter := newCore("a", 1, timing, 0), newCore("b", 1, timing, 0)
+	a, b := state.Place{Node: "a", Incarnation: 1}, state.Place{Node: "b", Incarnation: 1}
+	now := time.Hour
+	granter.setNode(now, &state.Node{Name: "a", Incarnation: 1, Status: state.NodeRunning})
+	granter.hear(now+ms, "a", holder.compose(now, "b", "", 0, 0, false))
+	answer := granter.compose(now+ms, "a", "", 0, 0, false)
+	granter.setNode(now+2*ms, &state.Node{Name: "a", Incarnation: 1, Status: state.NodeDown})
+	if h := granter.compose(now+3*ms, "a", "", 0, 0, false); h.Holder != 0 {
+		t.Error("a grant to one that is down")
+	}
+	holder.hear(now+40*ms, "b", answer)
+	held := time.Duration(0)
+	for at := now + 40*ms; at < now+5*time.Second; at += ms {
+		if holder.held(at, b) {
+			held = at - now
+			if granter.outstanding(at, a) < 200*ms {
+				t.Fatalf("after %v the holder acts and the granter has %v left", at-now, granter.outstanding(at, a))
+			}
+		}
+	}
+	if held != timing.Lease-ms {
+		t.Errorf("held for %v from when the heartbeat was sent", held)
+	}
+	holder.renew(2)
+	holder.hear(now+50*ms, "b", answer)
+	if holder.held(now+51*ms, b) {
+		t.Error("a new incarnation took a lease of the old one")
 	}
 }

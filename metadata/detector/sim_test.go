@@ -48,6 +48,7 @@ func newWorld(t *testing.T, names ...string) *world {
 	}
 	for _, n := range names {
 		w.start(n, 1)
+		time.Sleep(5 * time.Millisecond) // so that some answer at once, others late
 	}
 	return w
 }

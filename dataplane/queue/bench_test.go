@@ -77,7 +77,6 @@ type bench struct {
 	att  *origin.Attachment
 	proc *queue.Process
 	wire bool
-	buf  []byte
 	acks []uint64
 	done int
 }

@@ -37,7 +37,6 @@ type simNode struct {
 type simChannel struct {
 	node    *simNode
 	key     origin.Channel
-	closed  bool
 	next    uint64            // number of the next publish
 	waiting map[uint64]int    // number → message, unanswered
 	held    []simDelivery     // unacknowledged

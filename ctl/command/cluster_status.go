@@ -89,9 +89,11 @@ func clusterText(cluster admin.ClusterStatus) string {
 		s.line("Node: %s, interface: %s, port: %d, protocol: %s, purpose: %s", l.Node, l.Interface, l.Port, l.Protocol, l.Purpose)
 	}
 	s.title("Feature flags")
-	for _, f := range cluster.FeatureFlags {
-		s.line("Flag: %s, state: %s", f.Name, f.State)
+	flags := make([]string, len(cluster.FeatureFlags))
+	for i, f := range cluster.FeatureFlags {
+		flags[i] = fmt.Sprintf("Flag: %s, state: %s", f.Name, f.State)
 	}
+	s.lines(flags)
 	return s.b.String()
 }
 

@@ -104,6 +104,9 @@ func (s *sections) lines(all []string) {
 }
 
 func (s *sections) bullets(all []string) {
+	if len(all) == 0 {
+		s.line("(none)")
+	}
 	for _, l := range all {
 		s.line(" * %s", l)
 	}

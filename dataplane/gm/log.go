@@ -31,14 +31,13 @@ type messageLog struct {
 }
 
 func (l *messageLog) append(s *sender, num uint64, c Class) *entry {
-	e := l.free
-	if e == nil {
-		e = new(entry)
-	} else {
-		l.free = e.next
-		l.nfree--
-		e.next = nil
+	if l.free == nil {
+		l.grow()
 	}
+	e := l.free
+	l.free = e.next
+	l.nfree--
+	e.next = nil
 	l.pos++
 	e.s, e.num, e.class, e.pos = s, num, c, l.pos
 	e.prev = l.tail
@@ -57,6 +56,16 @@ func (l *messageLog) append(s *sender, num uint64, c Class) *entry {
 	s.logged++
 	l.count++
 	return e
+}
+
+// grow makes as many entries as the log holds, within limits: a burst allocates seldom, a quiet group little.
+func (l *messageLog) grow() {
+	chunk := make([]entry, min(max(l.count, 4), 64))
+	for i := range chunk {
+		chunk[i].next = l.free
+		l.free = &chunk[i]
+	}
+	l.nfree += len(chunk)
 }
 
 // remove takes out e, which must be its sender's first.
@@ -79,11 +88,9 @@ func (l *messageLog) remove(e *entry) {
 	l.count--
 	l.bytes -= e.size()
 	*e = entry{}
-	if l.nfree < keptFree || l.nfree < l.count {
-		e.next = l.free
-		l.free = e
-		l.nfree++
-	}
+	e.next = l.free
+	l.free = e
+	l.nfree++
 	if l.count == 0 && l.nfree > keptFree {
 		l.free, l.nfree = nil, 0
 	}

@@ -115,11 +115,19 @@ func Describe(frame []byte) string {
 	case frameCredit:
 		return fmt.Sprintf("%s v%d session %d returned %d", name, p.view, p.session, p.amount)
 	case frameResume:
-		return fmt.Sprintf("%s v%d session %d fresh %v window %d %v", name, p.view, p.session, p.flag, p.amount, p.items)
+		name = fmt.Sprintf("%s v%d session %d fresh %v window %d", name, p.view, p.session, p.flag, p.amount)
 	case frameStart:
-		return fmt.Sprintf("%s v%d session %d again %v %v", name, p.view, p.session, p.flag, p.items)
+		name = fmt.Sprintf("%s v%d session %d again %v", name, p.view, p.session, p.flag)
+	default:
+		name = fmt.Sprintf("%s v%d", name, p.view)
 	}
-	return fmt.Sprintf("%s v%d %v", name, p.view, p.items)
+	for _, it := range p.items {
+		name += fmt.Sprintf(" %v:%d", it.ref, it.a)
+		if p.typ == frameProgress || p.typ == frameClosing {
+			name += fmt.Sprintf(",%d", it.b)
+		}
+	}
+	return name
 }
 
 // String is for traces.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -46,7 +47,7 @@ type Actor struct {
 	queue   []event
 	bytes   int // of ring frames in queue
 	running bool
-	shut    []link.PeerID // links whose ring frames are dropped until their evReset is handled
+	shut    []link.PeerID // links whose ring frames are dropped until the peer has answered a reset
 }
 
 type eventKind uint8
@@ -57,8 +58,9 @@ const (
 	evFrame
 	evLinkUp
 	evLinkDown
-	evReset     // our end of the group's link starts afresh: tell the peer
-	evPeerReset // the peer's end did
+	evReset     // give the group's link up and ask the peer to start it afresh
+	evPeerReset // the peer asks
+	evResetDone // the peer did: what comes now is of the new start
 )
 
 // event is one entry of a mailbox; a struct, so that a frame costs no allocation.
@@ -134,18 +136,16 @@ func (a *Actor) post(e event, limited bool) error {
 	return a.push(e)
 }
 
-// postFrame takes a ring frame. When the mailbox is full, the group's link is given up and starts afresh once the mailbox
-// has been worked off.
+// postFrame takes a ring frame. When the mailbox is full, the group's link is given up, and starts afresh once the mailbox
+// has been worked off. What arrives before the peer has answered is of the old start: it must not fill the mailbox again.
 func (a *Actor) postFrame(m *Member, from link.PeerID, frame []byte) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.closed.Load() {
 		return
 	}
-	for _, id := range a.shut {
-		if id == from {
-			return
-		}
+	if slices.Contains(a.shut, from) {
+		return
 	}
 	if len(a.queue) >= a.host.cfg.MailboxEvents || a.bytes+len(frame) > a.host.cfg.MailboxBytes {
 		a.shut = append(a.shut, from)
@@ -300,14 +300,32 @@ func (a *Actor) drain() bool {
 	return seen
 }
 
+// shutOut drops ring frames of a link from now on.
+func (a *Actor) shutOut(id link.PeerID) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !slices.Contains(a.shut, id) {
+		a.shut = append(a.shut, id)
+	}
+}
+
 // reopen lets ring frames of a link in again.
 func (a *Actor) reopen(id link.PeerID) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for i, s := range a.shut {
-		if s == id {
-			a.shut = append(a.shut[:i], a.shut[i+1:]...)
-			return
-		}
+	a.letIn(id)
+}
+
+// postResetDone lets ring frames in again, behind the event.
+func (a *Actor) postResetDone(m *Member, id link.PeerID) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.closed.Load() && slices.Contains(a.shut, id) {
+		a.letIn(id)
+		_ = a.push(event{kind: evResetDone, member: m, from: id})
 	}
+}
+
+func (a *Actor) letIn(id link.PeerID) {
+	a.shut = slices.DeleteFunc(a.shut, func(s link.PeerID) bool { return s == id })
 }

@@ -20,10 +20,11 @@
 //
 // # On the wire
 //
-// A ring frame is a link frame of kind [KindRing]: group id (uvarint), then the frame of package gm. A link frame of kind
-// [KindReset] holds a group id alone: the sender has started its end of that group's link afresh, and the receiver does
-// the same, as if the link had broken and come back; so that a defect or a full mailbox of one group costs no other
-// group its link.
+// A ring frame is a link frame of kind [KindRing]: group id (uvarint), then the frame of package gm. Two more kinds hold a
+// group id alone and start that group's link afresh, as if it had broken and come back (R7), without touching the link of
+// any other group: [KindReset] asks, after a defect or when a mailbox was full; the other end starts anew and answers
+// [KindResetDone], and what follows the answer is of the new start. A node that does not host the group answers, too.
+// Other users of the links take kinds from link.FirstUserKind+16.
 //
 // # Between groups on one link
 //

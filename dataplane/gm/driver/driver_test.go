@@ -62,14 +62,14 @@ func TestLinkCutResumesWithoutLoss(t *testing.T) {
 	c := newCluster(t, 3, Config{}, nil)
 	users := c.join(t, 7, 0, 1, 2)
 	waitJoined(t, users)
-	const n = 4000
+	const n = 600
 	ups := c.ups.get()
 	for i := range n {
 		for _, u := range users {
 			u.post(fmt.Appendf(nil, "%d", i))
 		}
-		if i%1000 == 500 {
-			c.nodes[i/1000%3].links.Reset(nodeName((i/1000 + 1) % 3))
+		if i%100 == 50 {
+			c.nodes[i/100%3].links.Reset(nodeName((i/100 + 1) % 3))
 		}
 	}
 	for _, u := range users {

@@ -13,8 +13,9 @@ import (
 
 // Kinds of the link frames that this package sends and takes (doc.go).
 const (
-	KindRing  = link.FirstUserKind
-	KindReset = link.FirstUserKind + 1
+	KindRing      = link.FirstUserKind
+	KindReset     = link.FirstUserKind + 1
+	KindResetDone = link.FirstUserKind + 2
 )
 
 // Links is what a Host needs of a link.Transport.
@@ -98,6 +99,7 @@ func NewHost(links Links, cfg Config) *Host {
 	h.log = h.cfg.Log.With("node", h.node)
 	links.HandleFrame(KindRing, h.ringFrame)
 	links.HandleFrame(KindReset, h.resetFrame)
+	links.HandleFrame(KindResetDone, h.resetDoneFrame)
 	links.Watch(h)
 	return h
 }
@@ -264,16 +266,39 @@ func (h *Host) ringFrame(from link.PeerID, body []byte) {
 func (h *Host) resetFrame(from link.PeerID, body []byte) {
 	group, n := binary.Uvarint(body)
 	if n <= 0 {
-		h.log.Error("malformed reset of a group, closing the link", "peer", from.Node)
-		h.links.Reset(from.Node)
+		h.malformedReset(from)
+		return
+	}
+	h.mu.Lock()
+	m := h.members[group]
+	if m != nil {
+		_ = m.actor.post(event{kind: evPeerReset, member: m, from: from}, false)
+	} else {
+		// Nothing was started at this end; what came before is not to be mixed with what comes now.
+		h.aside.take(group)
+	}
+	h.mu.Unlock()
+	if m == nil && h.links.Queue(from, KindResetDone, body) == nil {
+		h.links.Flush(from)
+	}
+}
+
+func (h *Host) resetDoneFrame(from link.PeerID, body []byte) {
+	group, n := binary.Uvarint(body)
+	if n <= 0 {
+		h.malformedReset(from)
 		return
 	}
 	h.mu.RLock()
 	defer h.mu.RUnlock()
-	// A group that is not hosted yet resumes its links when it is, anyhow.
 	if m := h.members[group]; m != nil {
-		_ = m.actor.post(event{kind: evPeerReset, member: m, from: from}, false)
+		m.actor.postResetDone(m, from)
 	}
+}
+
+func (h *Host) malformedReset(from link.PeerID) {
+	h.log.Error("malformed reset of a group, closing the link", "peer", from.Node)
+	h.links.Reset(from.Node)
 }
 
 // Stats counts what a Host holds.

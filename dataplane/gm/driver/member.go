@@ -29,6 +29,7 @@ type memberLink struct {
 	node  string
 	id    link.PeerID
 	up    bool
+	reset bool // the peer was asked to start afresh and has not answered: down, for the group
 	out   *outbox
 	queue []outFrame
 }
@@ -138,7 +139,7 @@ func (m *Member) ring(a *Actor, e *event) {
 			return // it was up when the member began to watch
 		}
 		a.drain()
-		l.id, l.up, l.queue = e.from, true, nil
+		l.id, l.up, l.reset, l.queue = e.from, true, false, nil
 		m.group.LinkUp(l.node, l.id.Incarnation)
 	case evLinkDown:
 		a.reopen(e.from)
@@ -146,33 +147,42 @@ func (m *Member) ring(a *Actor, e *event) {
 			return
 		}
 		a.drain()
-		l.up, l.queue = false, nil
+		l.up, l.reset, l.queue = false, false, nil
 		m.group.LinkDown(l.node, l.id.Incarnation)
-	case evReset:
-		a.reopen(e.from)
-		m.afresh(a, e.from, true)
-	case evPeerReset:
-		m.afresh(a, e.from, false)
+	default:
+		if l.up && l.id == e.from {
+			a.drain()
+			m.afresh(l, e.kind)
+		}
 	}
 }
 
-// afresh starts this end of the group's link anew, as if it had broken and come back (R7), and tells the peer.
-func (m *Member) afresh(a *Actor, id link.PeerID, tell bool) {
-	l := m.link(id.Node)
-	if !l.up || l.id != id {
-		return
+// afresh starts the group's link anew at both ends, as if it had broken and come back (R7). The end that wants it asks
+// (evReset), and is down until the answer (evResetDone); the answer stands before all that the other end sends anew.
+func (m *Member) afresh(l *memberLink, why eventKind) {
+	switch why {
+	case evReset:
+		m.actor.shutOut(l.id)
+		if l.reset {
+			return
+		}
+		l.reset, l.queue = true, append(l.queue, outFrame{kind: KindReset})
+		m.group.LinkDown(l.node, l.id.Incarnation)
+	case evPeerReset:
+		l.queue = append(l.queue, outFrame{kind: KindResetDone})
+		if !l.reset {
+			m.group.LinkUp(l.node, l.id.Incarnation)
+		}
+	case evResetDone:
+		l.reset = false
+		m.group.LinkUp(l.node, l.id.Incarnation)
 	}
-	a.drain()
-	if tell {
-		l.queue = append(l.queue, outFrame{kind: KindReset})
-	}
-	m.group.LinkUp(l.node, l.id.Incarnation)
 }
 
 func (m *Member) receive(l *memberLink, frame []byte) {
 	if err := m.group.Receive(gm.Member{Node: l.node, Incarnation: l.id.Incarnation}, frame); err != nil {
 		m.host.log.Error("malformed ring frame, closing the link", "queue", m.id, "peer", l.node, "err", err)
-		l.up, l.queue = false, nil
+		l.up, l.reset, l.queue = false, false, nil
 		m.group.LinkDown(l.node, l.id.Incarnation)
 		m.host.resetPeer(l.id)
 	}

@@ -1,0 +1,169 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+
+	"warren/dataplane/amqp"
+	"warren/dataplane/exchange"
+	"warren/dataplane/origin"
+	"warren/metadata/state"
+)
+
+// ExchangeDeclare implements amqp.ChannelBackend.
+func (c *channel) ExchangeDeclare(ctx context.Context, d amqp.ExchangeDeclare) error {
+	s := c.sess
+	if d.Passive {
+		if !s.life.routes.hasExchange(s.info.VHost, d.Name) {
+			return amqp.Errorf(amqp.NotFound, "no exchange '%s' in vhost '%s'", d.Name, s.info.VHost)
+		}
+		return nil
+	}
+	if err := s.access.configure(d.Name); err != nil {
+		return err
+	}
+	if !exchange.ValidType(d.Type) {
+		return amqp.Errorf(amqp.CommandInvalid, "unknown exchange type '%s'", d.Type)
+	}
+	args, err := amqp.AppendTable(nil, d.Arguments)
+	if err != nil {
+		return amqp.Errorf(amqp.SyntaxError, "arguments of exchange '%s': %v", d.Name, err)
+	}
+	_, err = s.life.propose(ctx, &state.DeclareExchange{
+		Vhost: s.info.VHost, Name: d.Name, Type: d.Type, Durable: d.Durable, AutoDelete: d.AutoDelete, Internal: d.Internal,
+		Arguments: args, Compared: compared(d.Arguments, "alternate-exchange"),
+	})
+	return refusal(err)
+}
+
+// ExchangeDelete implements amqp.ChannelBackend; deleting what does not exist is no error (RabbitMQ since 3.2).
+func (c *channel) ExchangeDelete(ctx context.Context, d amqp.ExchangeDelete) error {
+	if err := c.sess.access.configure(d.Name); err != nil {
+		return err
+	}
+	_, err := c.sess.life.propose(ctx, &state.DeleteExchange{Vhost: c.sess.info.VHost, Name: d.Name, IfUnused: d.IfUnused})
+	if errors.Is(err, state.ErrNotFound) {
+		return nil
+	}
+	return refusal(err)
+}
+
+// ExchangeBind implements amqp.ChannelBackend.
+func (c *channel) ExchangeBind(ctx context.Context, b amqp.Binding) error {
+	return c.bind(ctx, b, state.KindExchange)
+}
+
+// ExchangeUnbind implements amqp.ChannelBackend.
+func (c *channel) ExchangeUnbind(ctx context.Context, b amqp.Binding) error {
+	return c.unbind(ctx, b, state.KindExchange)
+}
+
+// QueueBind implements amqp.ChannelBackend.
+func (c *channel) QueueBind(ctx context.Context, b amqp.Binding) error {
+	return c.bind(ctx, b, state.KindQueue)
+}
+
+// QueueUnbind implements amqp.ChannelBackend.
+func (c *channel) QueueUnbind(ctx context.Context, b amqp.Binding) error {
+	return c.unbind(ctx, b, state.KindQueue)
+}
+
+func (c *channel) bind(ctx context.Context, b amqp.Binding, kind state.Kind) error {
+	binding, err := c.checkedBinding(b, kind)
+	if err != nil {
+		return err
+	}
+	_, err = c.sess.life.propose(ctx, &state.Bind{Binding: binding, Owner: c.sess.owner()})
+	return refusal(err)
+}
+
+func (c *channel) unbind(ctx context.Context, b amqp.Binding, kind state.Kind) error {
+	binding, err := c.checkedBinding(b, kind)
+	if err != nil {
+		return err
+	}
+	_, err = c.sess.life.propose(ctx, &state.Unbind{Binding: binding, Owner: c.sess.owner()})
+	return refusal(err)
+}
+
+func (c *channel) checkedBinding(b amqp.Binding, kind state.Kind) (state.Binding, error) {
+	if err := c.sess.access.write(b.Destination); err != nil {
+		return state.Binding{}, err
+	}
+	if err := c.sess.access.read(b.Source); err != nil {
+		return state.Binding{}, err
+	}
+	return c.sess.binding(b, kind)
+}
+
+// QueueDeclare implements amqp.ChannelBackend.
+func (c *channel) QueueDeclare(ctx context.Context, d amqp.QueueDeclare) (amqp.QueueInfo, error) {
+	if !d.Passive {
+		if err := c.createQueue(ctx, d); err != nil {
+			return amqp.QueueInfo{}, err
+		}
+	}
+	q, err := c.sess.queue(d.Name)
+	if err != nil {
+		return amqp.QueueInfo{}, err
+	}
+	if q.Status == state.QueueDown {
+		return amqp.QueueInfo{}, down(q)
+	}
+	r, err := c.call(ctx, q, func(core *origin.Attachment) (uint64, error) { return core.Depth(c.key) })
+	if err != nil {
+		return amqp.QueueInfo{}, err
+	}
+	return amqp.QueueInfo{Name: d.Name, Messages: uint32(r.Messages), Consumers: uint32(r.Consumers)}, nil
+}
+
+// createQueue proposes the queue; one that is the same already is fine.
+func (c *channel) createQueue(ctx context.Context, d amqp.QueueDeclare) error {
+	s := c.sess
+	if err := s.access.configure(d.Name); err != nil {
+		return err
+	}
+	locator, err := queueArguments(d, s.info.VHost)
+	if err != nil {
+		return err
+	}
+	args, err := amqp.AppendTable(nil, d.Arguments)
+	if err != nil {
+		return amqp.Errorf(amqp.SyntaxError, "arguments of queue '%s': %v", d.Name, err)
+	}
+	r, err := s.life.propose(ctx, &state.DeclareQueue{
+		Vhost: s.info.VHost, Name: d.Name, Durable: d.Durable, AutoDelete: d.AutoDelete, Exclusive: d.Exclusive,
+		Owner: s.owner(), Arguments: args, Compared: compared(d.Arguments, comparedQueueArguments...),
+		Node: s.life.self.Name, Locator: locator, DefaultLocator: s.life.node.cfg.QueueMasterLocator, Seed: rand.Uint64(),
+	})
+	if err != nil {
+		return refusal(err)
+	}
+	if r.Created && d.Exclusive {
+		if q, ok := s.life.routes.queue(s.info.VHost, d.Name); ok && q.ID == r.Queue {
+			s.mu.Lock()
+			s.exclusive = append(s.exclusive, q)
+			s.mu.Unlock()
+		}
+	}
+	return nil
+}
+
+// QueueDelete implements amqp.ChannelBackend. The master checks the conditions and takes nothing more while the metadata
+// decide; a queue that is down can be deleted too, unless its being empty is a condition, which nobody can know.
+func (c *channel) QueueDelete(ctx context.Context, d amqp.QueueDelete) (uint32, error) {
+	if err := c.sess.access.configure(d.Name); err != nil {
+		return 0, err
+	}
+	q, err := c.sess.queue(d.Name)
+	if err != nil {
+		var e *amqp.Error
+		if errors.As(err, &e) && e.Code == amqp.NotFound {
+			return 0, nil // RabbitMQ since 3.2
+		}
+		return 0, err
+	}
+	n, err := c.sess.life.deleteQueue(ctx, q, c, d.IfUnused, d.IfEmpty)
+	return uint32(n), err
+}

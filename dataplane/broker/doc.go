@@ -1,0 +1,21 @@
+// Package broker puts a node together: it is the only package that knows both planes.
+//
+// A Node lives as long as its process. It owns the data directory, the inter-node listener (dataplane/link), the metadata
+// (metadata/raftstore), the failure detector (metadata/detector), the store of messages and the host of the rings.
+//
+// A life is the time of one incarnation of the node: from its NodeUp until it stops, or learns that it was declared
+// down. It owns what depends on the incarnation: the AMQP server, this node's copies of queues (copy.go), and the
+// attachments of its clients' channels (attachment.go). When an incarnation was declared down its life ends, clients are
+// closed with 320, and the next life begins with a new incarnation (metadata.md, failure detection).
+//
+//	node.go        Start, Run, Stop
+//	network.go     what crosses the links: frame kinds, calls, peers
+//	life.go        a life: following the metadata, beginning and end
+//	copy.go        one queue's copy: mirror.Replica and queue.Process in one actor
+//	env.go         what a copy asks of its node
+//	join.go        how a copy enters a view: offers, recovery of queues that are down
+//	lease.go       leases and grants
+//	attachment.go, channel.go, session.go, declare.go, queueops.go: the clients' side
+//	routes.go      exchanges and bindings, kept for routing
+//	info.go        what operators ask
+package broker

@@ -1,0 +1,342 @@
+package broker
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"warren/dataplane/backingqueue/store"
+	"warren/dataplane/broker/config"
+	"warren/dataplane/gm/driver"
+	"warren/dataplane/link"
+	"warren/metadata/detector"
+	"warren/metadata/raftstore"
+	"warren/metadata/state"
+)
+
+// Config is what a node is started with.
+type Config struct {
+	*config.Config
+	Node    string // full name, name@host
+	DataDir string
+	Cookie  []byte
+	Version string
+	Log     *slog.Logger
+	// Admin serves a connection of an operator's tool to the node; it returns when the connection is done.
+	Admin func(*Node, net.Conn)
+}
+
+// Node is one node. Start makes it, Run serves until it is told to stop.
+type Node struct {
+	cfg   Config
+	log   *slog.Logger
+	data  *dataDir
+	began time.Time
+
+	links    *link.Transport
+	meta     *raftstore.Store
+	store    *store.Store
+	host     *driver.Host
+	detector *detector.Detector
+
+	incarnation atomic.Uint64
+	clusterID   atomic.Pointer[string]
+	stopAsked   chan struct{} // closed by Stop
+	stopOnce    sync.Once
+	fatal       chan error // a failed disk; the node must stop
+
+	// applyMu orders the metadata's changes and the beginning and end of lives.
+	applyMu sync.Mutex
+	life    *life
+	present atomic.Pointer[life] // the same, for readers that do not wait
+
+	pauseMu sync.Mutex
+	paused  string // why this node serves no clients
+}
+
+// ErrStopped: the node is stopping.
+var ErrStopped = errors.New("node is stopping")
+
+// Start opens everything that a node needs and begins to take part in its cluster. An error is one line that says what
+// could not be had; nothing is left running then.
+func Start(cfg Config) (*Node, error) {
+	n := &Node{
+		cfg: cfg, log: cfg.Log.With("node", cfg.Node), began: time.Now(),
+		stopAsked: make(chan struct{}), fatal: make(chan error, 1),
+	}
+	empty := ""
+	n.clusterID.Store(&empty)
+	for _, l := range cfg.Listeners {
+		if err := tryListen(l.Address()); err != nil {
+			return nil, fmt.Errorf("AMQP listener: %w", err)
+		}
+	}
+	if err := n.open(); err != nil {
+		return nil, errors.Join(err, n.closeAll())
+	}
+	return n, nil
+}
+
+// tryListen finds out early whether an address is free, so that a node does not first join its cluster.
+func tryListen(addr string) error {
+	ln, err := net.Listen("tcp", addr)
+	if err != nil {
+		return err
+	}
+	return ln.Close()
+}
+
+func (n *Node) open() (err error) {
+	if n.data, err = openDataDir(n.cfg.DataDir, n.cfg.Node); err != nil {
+		return err
+	}
+	incarnation, err := n.data.nextIncarnation()
+	if err != nil {
+		return err
+	}
+	n.incarnation.Store(incarnation)
+	if n.links, err = link.New(link.Config{
+		Addr: n.cfg.Internode.Listen.Address(), Node: n.cfg.Node, Cookie: n.cfg.Cookie, Hello: n.hello, Log: n.log,
+	}); err != nil {
+		return err
+	}
+	if n.store, err = store.Open(store.Options{
+		Dir: filepath.Join(n.cfg.DataDir, "queues"), Budget: n.memoryBudget(), Log: n.log, OnFatal: n.failDisk,
+	}); err != nil {
+		return err
+	}
+	n.host = driver.NewHost(n.links, driver.Config{Log: n.log})
+	n.register()
+	if err := n.openMetadata(); err != nil {
+		return err
+	}
+	n.links.Start()
+	n.connect()
+	return nil
+}
+
+func (n *Node) openMetadata() (err error) {
+	timing := detector.DefaultTiming()
+	timing.Interval = n.cfg.Timing.HeartbeatInterval
+	timing.Grant = n.cfg.Timing.Lease
+	timing.Lease = n.cfg.Timing.Lease * 9 / 10 // the holder's count ends first (metadata.md, never two masters)
+	timing.Unreachable = n.cfg.Timing.UnreachableAfter
+	n.detector = detector.New(detector.Config{
+		Self: n.cfg.Node, Incarnation: n.incarnation.Load(), Clock: bootTime, Network: network{n}, Raft: raft{n},
+		Events: n, Timing: timing, Logger: n.log,
+	})
+	init, err := n.initCluster()
+	if err != nil {
+		return err
+	}
+	n.meta, err = raftstore.Open(raftstore.Config{
+		Dir: filepath.Join(n.cfg.DataDir, "raft"), Self: n.cfg.Node, Addr: n.internodeAddress(),
+		Stream: n.links.Stream(link.ProtoRaft), Peers: n.configuredPeers(), HasCluster: n.askHasCluster,
+		Forward: n.forward, Prober: n.detector, Init: init, Logger: n.log,
+	})
+	if err != nil {
+		return err
+	}
+	n.meta.Subscribe(n.applied)
+	return nil
+}
+
+// initCluster is what the first leader of a new cluster proposes.
+func (n *Node) initCluster() (*state.InitCluster, error) {
+	var b [20]byte
+	if _, err := rand.Read(b[:]); err != nil {
+		return nil, fmt.Errorf("draw a cluster id: %w", err)
+	}
+	name := n.cfg.ClusterName
+	if name == "" {
+		name = n.cfg.Node
+	}
+	return &state.InitCluster{
+		ID: hex.EncodeToString(b[4:]), Name: name, User: n.cfg.DefaultUser,
+		PasswordHash: state.HashPassword([4]byte(b[:4]), n.cfg.DefaultPassword),
+	}, nil
+}
+
+func (n *Node) memoryBudget() int64 {
+	if n.cfg.MemoryLimit.Absolute > 0 {
+		return int64(n.cfg.MemoryLimit.Absolute)
+	}
+	return int64(float64(store.MemoryTotal()) * n.cfg.MemoryLimit.Relative)
+}
+
+// failDisk is the store's OnFatal: the node stops rather than tell an untruth.
+func (n *Node) failDisk(err error) {
+	select {
+	case n.fatal <- err:
+	default:
+	}
+}
+
+func (n *Node) internodeAddress() string {
+	if n.cfg.Internode.Address != "" {
+		return n.cfg.Internode.Address
+	}
+	return net.JoinHostPort(hostOf(n.cfg.Node), strconv.Itoa(int(n.cfg.Internode.Listen.Port)))
+}
+
+func (n *Node) configuredPeers() []raftstore.Peer {
+	var peers []raftstore.Peer
+	for _, p := range n.cfg.Peers {
+		peers = append(peers, raftstore.Peer{Name: p.Node, Addr: p.Address})
+	}
+	return peers
+}
+
+// Stop asks the node to stop in good order; Run returns when it has. It may be called from any goroutine, repeatedly.
+func (n *Node) Stop() { n.stopOnce.Do(func() { close(n.stopAsked) }) }
+
+// Run serves until ctx ends or Stop is called, and then stops in good order: masters are handed over, clients closed. It
+// returns nil then, and the reason if the node had to stop by itself (a failed disk). Nothing of the node runs afterwards.
+func (n *Node) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var background sync.WaitGroup
+	detecting, stopDetecting := context.WithCancel(context.Background())
+	background.Go(func() { n.detector.Run(detecting) })
+	background.Go(func() { n.keepPeers(detecting) })
+	background.Go(func() {
+		select {
+		case <-n.stopAsked:
+			cancel()
+		case <-detecting.Done():
+		}
+	})
+	err := n.live(ctx)
+	stopDetecting()
+	background.Wait()
+	return errors.Join(err, n.closeAll())
+}
+
+// live leads one life after the other. A life that ends for an inner reason is followed by another after a pause that grows, so
+// that a fault that comes back does not make the cluster busy with this node alone.
+func (n *Node) live(ctx context.Context) error {
+	pause := 100 * time.Millisecond
+	for {
+		l := newLife(n)
+		start := time.Now()
+		err := l.run(ctx)
+		var disk *diskError
+		switch {
+		case ctx.Err() != nil, errors.As(err, &disk):
+			return l.end(err)
+		}
+		n.log.Warn("this incarnation is over; the node begins anew as a member without masters",
+			"incarnation", l.self.Incarnation, "reason", err)
+		if err := l.end(err); err != nil {
+			return err
+		}
+		if time.Since(start) > time.Minute {
+			pause = 100 * time.Millisecond
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return nil
+		}
+		pause = min(2*pause, 10*time.Second)
+		if err := n.renew(); err != nil {
+			return err
+		}
+	}
+}
+
+// renew takes a new incarnation.
+func (n *Node) renew() error {
+	incarnation, err := n.data.nextIncarnation()
+	if err != nil {
+		return err
+	}
+	n.incarnation.Store(incarnation)
+	n.links.Rehello()
+	n.detector.Renew(incarnation)
+	return nil
+}
+
+func (n *Node) closeAll() error {
+	var errs []error
+	if n.host != nil {
+		n.host.Close()
+	}
+	if n.meta != nil {
+		errs = append(errs, n.meta.Close())
+	}
+	if n.links != nil {
+		errs = append(errs, n.links.Close())
+	}
+	if n.store != nil {
+		errs = append(errs, n.store.Close())
+	}
+	if n.data != nil {
+		n.data.close()
+	}
+	return errors.Join(errs...)
+}
+
+// applied follows the metadata: it is called in the order of the Raft log and must not block.
+func (n *Node) applied(index uint64, changes []state.Change) {
+	n.applyMu.Lock()
+	defer n.applyMu.Unlock()
+	reset := false
+	for _, c := range changes {
+		reset = reset || c.Kind == state.Reset
+	}
+	n.meta.View(func(s *state.State) {
+		if id := s.ClusterID(); id != *n.clusterID.Load() {
+			n.clusterID.Store(&id)
+		}
+		if reset {
+			for _, node := range s.Nodes() {
+				n.detector.SetNode(node)
+			}
+		}
+	})
+	n.detector.Apply(changes)
+	if n.life != nil {
+		n.life.apply(index, changes)
+	}
+}
+
+// Deposed implements detector.Events.
+func (n *Node) Deposed(incarnation uint64) {
+	// The detector calls while applyMu is held by applied, or from its own goroutines; the life's end is asked for in
+	// either case without waiting.
+	if l := n.currentLife(); l != nil && l.self.Incarnation == incarnation {
+		l.fail(errDeposed)
+	}
+}
+
+var errDeposed = errors.New("this incarnation was declared down by the cluster")
+
+// Pause implements detector.Events.
+func (n *Node) Pause(paused bool, why string) {
+	n.pauseMu.Lock()
+	n.paused = ""
+	if paused {
+		n.paused = why
+	}
+	n.pauseMu.Unlock()
+	if l := n.currentLife(); l != nil {
+		l.pauseChanged()
+	}
+}
+
+// Paused says why this node serves no clients at present, or is empty.
+func (n *Node) Paused() string {
+	n.pauseMu.Lock()
+	defer n.pauseMu.Unlock()
+	return n.paused
+}

@@ -1,0 +1,64 @@
+package broker
+
+import "warren/dataplane/amqp"
+
+// globalPrefetch is basic.qos with global set: a bound on what all consumers of a channel together have not settled
+// (RabbitMQ's meaning). What exceeds it waits here; the consumers' own windows bound how much that can be.
+type globalPrefetch struct {
+	limit     int // 0: none
+	unsettled map[amqp.Token]bool
+	waiting   []amqp.Delivery
+}
+
+// admit says whether a delivery may go to the client now; otherwise it keeps it.
+func (g *globalPrefetch) admit(d amqp.Delivery, noAck bool) bool {
+	if g.limit == 0 || noAck {
+		return true
+	}
+	if len(g.unsettled) >= g.limit || len(g.waiting) > 0 {
+		g.waiting = append(g.waiting, d)
+		return false
+	}
+	g.count(d)
+	return true
+}
+
+func (g *globalPrefetch) count(d amqp.Delivery) {
+	if g.unsettled == nil {
+		g.unsettled = map[amqp.Token]bool{}
+	}
+	g.unsettled[d.Token] = true
+}
+
+// settled forgets deliveries and returns those that may go to the client now.
+func (g *globalPrefetch) settled(tokens []amqp.Token) []amqp.Delivery {
+	if g.limit == 0 {
+		return nil
+	}
+	for _, t := range tokens {
+		delete(g.unsettled, t)
+	}
+	return g.release()
+}
+
+// set changes the limit; deliveries that went out before are not counted, as in RabbitMQ's limiter when it is switched on.
+func (g *globalPrefetch) set(limit int) []amqp.Delivery {
+	g.limit = limit
+	if limit == 0 {
+		g.unsettled = nil
+	}
+	return g.release()
+}
+
+func (g *globalPrefetch) release() []amqp.Delivery {
+	var out []amqp.Delivery
+	for len(g.waiting) > 0 && (g.limit == 0 || len(g.unsettled) < g.limit) {
+		d := g.waiting[0]
+		g.waiting = g.waiting[1:]
+		if g.limit > 0 {
+			g.count(d)
+		}
+		out = append(out, d)
+	}
+	return out
+}

@@ -209,8 +209,12 @@ func (p *Process) openGate() {
 	calls := p.deferred
 	p.deferred = nil
 	for _, d := range calls {
-		if d.node.session == d.session && p.frozenBy == nil {
+		switch {
+		case d.node.session != d.session || !d.node.open:
+		case p.frozenBy == nil:
 			p.call(d.node, d.call)
+		case p.frozenBy == d.node && d.call.Op == protocol.OpAbortDelete:
+			p.unfreeze()
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"warren/dataplane/message"
@@ -13,7 +14,7 @@ import (
 )
 
 // The random test: nodes with channels that publish, consume, get, acknowledge, give back and close; one queue process;
-// links that delay, and break with all that is on them; masters that die with their node, move in good order, keep their
+// queues that are down for a while, links that delay, and break with all that is on them; masters that die with their node, move in good order, keep their
 // place after all, or are followed by a mirror that lacks messages; nodes that die and come back. world.go's checks see
 // only what channels see.
 
@@ -148,6 +149,7 @@ func (s *sim) step() {
 	n := s.nodes[s.r.IntN(simNodes)]
 	if s.storm && !s.calm && s.r.IntN(15) == 0 {
 		s.disturb(n)
+		s.collectAll()
 	}
 	switch k := s.r.IntN(100); {
 	case k < 30 && !s.calm:
@@ -180,16 +182,20 @@ func (s *sim) step() {
 	case !s.calm:
 		s.disturb(n)
 	}
-	for _, n := range s.nodes {
-		s.collect(n)
-	}
+	s.collectAll()
 	if s.proc.Counters().Defects > 0 {
 		s.fatalf("a defect")
 	}
 }
 
+func (s *sim) collectAll() {
+	for _, n := range s.nodes {
+		s.collect(n)
+	}
+}
+
 func (s *sim) disturb(n *simNode) {
-	switch s.r.IntN(8) {
+	switch s.r.IntN(9) {
 	case 0, 1, 2: // the link breaks
 		if n.up && n != s.master && n.linked {
 			n.late = append(n.late, n.toMaster...) // or it arrives when nobody waits for it any more
@@ -212,7 +218,16 @@ func (s *sim) disturb(n *simNode) {
 		}
 	case 6: // the master dies
 		s.failover()
-	case 7: // a planned move, or one from which nothing came
+	case 7: // no copy is fit for a while; then the last master goes on
+		s.proc.Resign()
+		for _, n := range s.nodes {
+			if n.up {
+				n.meta = nil
+				n.att.Down()
+			}
+		}
+		s.succeed(s.master, len(s.b.log), false)
+	case 8: // a planned move, or one from which nothing came
 		s.proc.Suspend()
 		s.b.ev = queue.New(queue.Options{})
 		s.b.advance(len(s.b.log))
@@ -337,7 +352,11 @@ func (s *sim) collect(n *simNode) {
 	if !n.up {
 		return
 	}
+	closed := map[origin.Channel]bool{} // by what it saw here
 	for _, o := range n.att.Outputs() {
+		if closed[o.Channel] && o.Kind != origin.Send {
+			continue
+		}
 		if o.Kind == origin.Send {
 			if n.linked && o.To == s.master.id {
 				n.toMaster = append(n.toMaster, o.Message)
@@ -354,6 +373,7 @@ func (s *sim) collect(n *simNode) {
 			s.fatalf("output %d for a closed channel", o.Kind)
 		}
 		s.observe(ch, o)
+		closed[ch.key] = !slices.Contains(n.chans, ch)
 	}
 }
 
@@ -387,9 +407,20 @@ func (s *sim) observe(ch *simChannel, o origin.Output) {
 		if o.Reply.Get != nil {
 			s.delivered(ch, *o.Reply.Get)
 		}
-		if o.Reply.Op == protocol.OpCancel {
+		switch o.Reply.Op {
+		case protocol.OpPrepareDelete:
+			if o.Reply.Code == 0 && s.r.IntN(2) == 0 {
+				s.close(ch) // without a word; its node aborts
+			}
+			ch.node.att.AbortDelete()
+		case protocol.OpCancel:
 			delete(ch.tags, o.Reply.Tag)
-		} else if o.Reply.Code != 0 {
+		case protocol.OpConsume:
+			if o.Reply.Code != 0 {
+				delete(ch.tags, o.Reply.Tag)
+			}
+		}
+		if o.Reply.Code != 0 && o.Reply.Code != protocol.ErrDown {
 			s.fatalf("call failed: %+v", o.Reply)
 		}
 	case origin.Cancelled:

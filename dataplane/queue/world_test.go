@@ -46,6 +46,9 @@ func (s *sim) clientAction(n *simNode) {
 		s.settle(ch, 1+s.r.IntN(3), s.r.IntN(5) == 0)
 	case k < 96:
 		s.close(ch)
+	case k < 97:
+		id, err := n.att.PrepareDelete(ch.key, false, false)
+		s.called(ch, id, err, protocol.OpPrepareDelete)
 	}
 }
 

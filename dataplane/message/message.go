@@ -1,4 +1,3 @@
-// Package message defines what travels through a queue: one AMQP message as every node of the cluster holds it.
 package message
 
 // Message is one AMQP message. It is immutable once built: its slices may alias a network or file buffer and are shared.

@@ -1,8 +1,6 @@
 package link
 
-import (
-	"fmt"
-)
+import "fmt"
 
 // Send queues one frame for a node and returns without waiting for the network. The frame's body is the parts, one
 // after the other; they must not be changed afterwards, for large ones are written from where they stand. Frames for one
@@ -78,6 +76,10 @@ func (t *Transport) Connected() []PeerInfo {
 	}
 	return list
 }
+
+// Traffic is the number of bytes that all peer links together have sent and received since New, frame headers and
+// keepalives included, handshakes not.
+func (t *Transport) Traffic() (sent, received uint64) { return t.sent.Load(), t.received.Load() }
 
 func (t *Transport) user(node string, kind FrameKind) (*session, error) {
 	if kind < FirstUserKind {

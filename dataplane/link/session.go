@@ -268,6 +268,7 @@ func (s *session) write(bufs [][]byte) error {
 
 // wrote takes size bytes off the backlog and tells the watchers when it has drained.
 func (s *session) wrote(size int) {
+	s.t.sent.Add(uint64(size))
 	s.mu.Lock()
 	s.backlog -= size
 	drained := s.over && s.backlog < s.t.cfg.SoftLimit/2
@@ -292,7 +293,9 @@ func (d deadlineReader) Read(b []byte) (int, error) {
 			_ = d.s.conn.SetReadDeadline(time.Now().Add(farewell))
 		}
 	}
-	return d.s.conn.Read(b)
+	n, err := d.s.conn.Read(b)
+	d.s.t.received.Add(uint64(n))
+	return n, err
 }
 
 func (s *session) readLoop() error {

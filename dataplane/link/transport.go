@@ -21,16 +21,18 @@ const maxHandshakes = 256
 //
 // Lock order: Transport.mu, peer.mu, session.mu; no callback runs under any of them.
 type Transport struct {
-	cfg     Config
-	log     *slog.Logger
-	ln      net.Listener
-	ctx     context.Context
-	cancel  context.CancelFunc
-	wg      sync.WaitGroup
-	admit   chan struct{} // one token per connection in handshake
-	session atomic.Uint64
-	gen     atomic.Uint64 // raised by Rehello
-	refused logLimiter
+	cfg      Config
+	log      *slog.Logger
+	ln       net.Listener
+	ctx      context.Context
+	cancel   context.CancelFunc
+	wg       sync.WaitGroup
+	admit    chan struct{} // one token per connection in handshake
+	session  atomic.Uint64
+	gen      atomic.Uint64 // raised by Rehello
+	refused  logLimiter
+	sent     atomic.Uint64
+	received atomic.Uint64
 
 	mu       sync.RWMutex
 	closed   bool

@@ -84,21 +84,29 @@ func (a *asideFrames) compact() {
 
 // drop forgets what came over a link that is gone.
 func (a *asideFrames) drop(id link.PeerID) {
-	for group, frames := range a.groups {
-		k := 0
-		for _, f := range frames {
-			if f.from != id {
-				frames[k] = f
-				k++
-				continue
-			}
-			a.count--
-			a.bytes -= len(f.frame)
-		}
-		clear(frames[k:])
-		if a.groups[group] = frames[:k]; k == 0 {
-			delete(a.groups, group)
-		}
+	for group := range a.groups {
+		a.dropFrom(group, id)
 	}
 	a.compact()
+}
+
+// dropFrom forgets what came over one link for one group.
+func (a *asideFrames) dropFrom(group uint64, id link.PeerID) {
+	frames := a.groups[group]
+	k := 0
+	for _, f := range frames {
+		if f.from != id {
+			frames[k] = f
+			k++
+			continue
+		}
+		a.count--
+		a.bytes -= len(f.frame)
+	}
+	clear(frames[k:])
+	if k == 0 {
+		delete(a.groups, group)
+		return
+	}
+	a.groups[group] = frames[:k]
 }

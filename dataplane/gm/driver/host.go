@@ -275,7 +275,7 @@ func (h *Host) resetFrame(from link.PeerID, body []byte) {
 		_ = m.actor.post(event{kind: evPeerReset, member: m, from: from}, false)
 	} else {
 		// Nothing was started at this end; what came before is not to be mixed with what comes now.
-		h.aside.take(group)
+		h.aside.dropFrom(group, from)
 	}
 	h.mu.Unlock()
 	if m == nil && h.links.Queue(from, KindResetDone, body) == nil {

@@ -36,6 +36,7 @@ type conn struct {
 	// Of serve alone.
 	channels  map[uint16]*slot
 	running   []*channel // whose goroutine may still run
+	reapAt    int        // how long running may become before it is cleaned up
 	channelID uint64
 	timeout   time.Duration // for a read, 0: none
 

@@ -274,8 +274,12 @@ func (c *conn) unopened(f frame, b []byte) error {
 	return nil
 }
 
-// reap forgets channels whose goroutines have ended, and waits for some if a client closes channels faster than they end.
+// reap forgets channels whose goroutines have ended, now and then, so that it costs little per channel; and it waits if a
+// client closes channels faster than they end.
 func (c *conn) reap() {
+	if len(c.running) < c.reapAt {
+		return
+	}
 	kept := c.running[:0]
 	for _, ch := range c.running {
 		select {
@@ -286,8 +290,10 @@ func (c *conn) reap() {
 	}
 	clear(c.running[len(kept):])
 	c.running = kept
+	c.reapAt = 2*len(kept) + 16
 	if len(kept) > 2*int(c.info.ChannelMax) {
 		c.wait(kept[0].done)
+		c.reapAt = 0
 	}
 }
 

@@ -53,6 +53,7 @@ func (p *Process) ack(n *node, m *protocol.Ack) {
 		rs = p.settleNamed(rs, n, m, &m.Named[i])
 	}
 	p.remove(rs, reasonOf(m.Outcome))
+	p.closeUnpinned()
 	if m.Number != 0 {
 		b := n.acks.At(n.acks.Len() - 1)
 		b.op, b.items = p.lastOp, items
@@ -72,6 +73,7 @@ func reasonOf(o protocol.Outcome) Reason {
 // settle ends one delivery: the message is given back, or added to what is to be removed.
 func (p *Process) settle(rs []backingqueue.Range, seq uint64, u unacked, outcome protocol.Outcome) []backingqueue.Range {
 	delete(p.unacked, seq)
+	p.unpin(u.pin)
 	if c := u.consumer; c != nil {
 		c.unacked--
 		p.activate(c)
@@ -165,7 +167,7 @@ func (p *Process) arrived(o *originState, number, seq uint64, stored bool) {
 	if stored {
 		switch m.outcome {
 		case 0:
-			p.unacked[seq] = unacked{node: m.node, consumer: m.consumer, session: m.session}
+			p.unacked[seq] = unacked{node: m.node, consumer: m.consumer, session: m.session, pin: p.pin(k.origin)}
 			if m.consumer != nil {
 				m.consumer.unacked++
 			}

@@ -98,8 +98,15 @@ func (p *Process) attachOutstanding(n *node, d *protocol.Outstanding) {
 	if c != nil {
 		c.unacked++
 	}
-	p.unacked[seq] = unacked{node: n, consumer: c, session: n.session}
-	if !held {
+	now := unacked{node: n, consumer: c, session: n.session}
+	if d.Position != (protocol.Position{Epoch: p.b.EpochOf(seq), Seq: seq}) {
+		now.pin = p.pin(d.Origin)
+	}
+	p.unacked[seq] = now
+	if held {
+		p.unpin(u.pin)
+		p.closeUnpinned()
+	} else {
 		p.mark(seq)
 	}
 }
@@ -118,7 +125,9 @@ func (p *Process) nodeAttached(n *node) {
 			p.loseClaim(m)
 		}
 	}
-	p.closeOrigins(n, func(o *originState) bool { return o.session != n.session })
+	for _, o := range p.originsWhere(func(o *originState) bool { return o.node == n && o.session != n.session }) {
+		p.detachOrigin(o)
+	}
 	p.activateNode(n)
 	p.openGate()
 }
@@ -143,7 +152,9 @@ func (p *Process) nodeDown(n *node) {
 			p.loseClaim(m)
 		}
 	}
-	p.closeOrigins(n, func(*originState) bool { return true })
+	for _, o := range p.originsWhere(func(o *originState) bool { return o.node == n }) {
+		p.detachOrigin(o)
+	}
 	if p.frozenBy == n {
 		p.unfreeze()
 	}
@@ -174,22 +185,7 @@ func (p *Process) returnOutstanding(n *node, which func(unacked) bool) {
 	for _, seq := range seqs {
 		p.settle(nil, seq, p.unacked[seq], protocol.Requeued)
 	}
-}
-
-// closeOrigins ends origins of n whose channel is gone.
-func (p *Process) closeOrigins(n *node, which func(*originState) bool) {
-	var os []*originState
-	for _, o := range p.origins {
-		if o.node == n && which(o) {
-			os = append(os, o)
-		}
-	}
-	sort.Slice(os, func(i, j int) bool {
-		return lessMissing(missingKey{origin: os[i].id}, missingKey{origin: os[j].id})
-	})
-	for _, o := range os {
-		p.detachOrigin(o)
-	}
+	p.closeUnpinned()
 }
 
 // openGate begins to serve once no node is awaited: everything that was not claimed is ready (mirroring.md, "Failover").
@@ -205,6 +201,9 @@ func (p *Process) openGate() {
 	}
 	p.state = serving
 	p.voidMissing(func(k missingKey) bool { return p.origins[k.origin] == nil })
+	for _, o := range p.originsWhere(func(o *originState) bool { return o.closing }) {
+		p.closeIfStable(o)
+	}
 	p.closeOrphans()
 	calls := p.deferred
 	p.deferred = nil
@@ -216,21 +215,6 @@ func (p *Process) openGate() {
 		case p.frozenBy == d.node && d.call.Op == protocol.OpAbortDelete:
 			p.unfreeze()
 		}
-	}
-}
-
-// closeOrphans drops origins whose channels are gone: their node is down, or has attached without them.
-func (p *Process) closeOrphans() {
-	if p.table == nil || !p.active() {
-		return
-	}
-	for _, line := range p.table.Origins() {
-		id := protocol.NodeID{Name: line.ID.Node, Incarnation: line.ID.Incarnation}
-		n := p.nodes[id]
-		if line.ID.Node == "" || p.origins[line.ID] != nil || (p.up[id] && (n == nil || !n.attached)) {
-			continue
-		}
-		p.fail("close an origin", p.b.CloseOrigin(line.ID))
 	}
 }
 

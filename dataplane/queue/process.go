@@ -87,6 +87,9 @@ type Process struct {
 	refs    map[uint64]backingqueue.OriginID
 	missing map[missingKey]*missing
 
+	pins     map[backingqueue.OriginID]int
+	unpinned []backingqueue.OriginID
+
 	ready   ready
 	unacked map[uint64]unacked
 
@@ -133,7 +136,8 @@ type node struct {
 type unacked struct {
 	node     *node
 	consumer *consumer
-	session  uint64 // in which the node had it: delivered, or named when it attached
+	session  uint64                 // in which the node had it: delivered, or named when it attached
+	pin      *backingqueue.OriginID // keeps its origin open (origins.go)
 }
 
 // New makes a process without a backing: it ignores everything until Promote.
@@ -158,6 +162,7 @@ func (p *Process) reset() {
 	p.origins = map[backingqueue.OriginID]*originState{}
 	p.refs = map[uint64]backingqueue.OriginID{}
 	p.missing = map[missingKey]*missing{}
+	p.pins, p.unpinned = map[backingqueue.OriginID]int{}, nil
 	p.ready = ready{redelivered: map[uint64]struct{}{}}
 	p.unacked = map[uint64]unacked{}
 	p.consumers = consumers{}

@@ -165,7 +165,7 @@ func (p *Process) detachOrigin(o *originState) {
 }
 
 func (p *Process) closeIfStable(o *originState) {
-	if o.closing && o.confirmed >= o.stored {
+	if o.closing && o.confirmed >= o.stored && p.mayClose(o.id) {
 		delete(p.origins, o.id)
 		p.fail("close an origin", p.b.CloseOrigin(o.id))
 	}

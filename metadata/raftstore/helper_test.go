@@ -90,6 +90,7 @@ type cluster struct {
 	nodes map[string]*node
 	peers []Peer
 	tune  func(*Config)
+	lose  int // so many of the next answers are lost
 }
 
 func newCluster(t testing.TB, names ...string) *cluster {
@@ -141,7 +142,14 @@ func (c *cluster) forward(ctx context.Context, from, to string, req []byte) ([]b
 	if b == nil || b.store == nil || b.stream.isCut() || a.stream != nil && a.stream.isCut() {
 		return nil, errCut
 	}
-	return b.store.HandleForward(ctx, req)
+	answer, err := b.store.HandleForward(ctx, req)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.lose > 0 {
+		c.lose--
+		return nil, errCut
+	}
+	return answer, err
 }
 
 func (s *tcp) isCut() bool {

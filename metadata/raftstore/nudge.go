@@ -84,7 +84,7 @@ func (p *nudgePeer) send(s *Store, srv raft.Server, n nudge, wg *sync.WaitGroup)
 
 // sendNudge is what hashicorp/raft would send after CommitTimeout. An error does no harm: then it will.
 func (s *Store) sendNudge(srv raft.Server, n nudge) {
-	req := &raft.AppendEntriesRequest{RPCHeader: s.header(), Term: n.term, Leader: s.header().Addr,
+	req := &raft.AppendEntriesRequest{RPCHeader: s.header(), Term: n.term,
 		PrevLogEntry: n.index, PrevLogTerm: n.term, LeaderCommitIndex: n.index}
 	var resp raft.AppendEntriesResponse
 	if err := s.trans.AppendEntries(srv.ID, srv.Address, req, &resp); err != nil {

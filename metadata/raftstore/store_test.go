@@ -122,6 +122,18 @@ func TestLeaderDies(t *testing.T) {
 	c.sameEverywhere()
 }
 
+// A proposal whose answer is lost is repeated, and executed once.
+func TestLostAnswer(t *testing.T) {
+	c := newCluster(t, "a", "b", "c").start("a", "b", "c")
+	via := c.follower()
+	c.mu.Lock()
+	c.lose = 3
+	c.mu.Unlock()
+	if r := c.propose(via, vhost(1)); r.Err != nil || !r.Created {
+		t.Errorf("got %+v", r)
+	}
+}
+
 // A new leader closes all that do not answer in one command before it lets anything else through.
 func TestNewLeaderProbesFirst(t *testing.T) {
 	c := newCluster(t, "a", "b", "c").start("a", "b", "c")

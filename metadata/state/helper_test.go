@@ -161,6 +161,9 @@ func (m *machine) check() {
 			m.t.Fatalf("index %d, %s: %v", m.index, show(q), err)
 		}
 	}
+	if m.index%8 != 0 {
+		return // what follows is slow
+	}
 	loaded, err := Load(m.snapshot())
 	if err != nil {
 		m.t.Fatal(err)

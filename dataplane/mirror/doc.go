@@ -11,18 +11,62 @@
 //	Assign(Assignment) error               each change of the queue's record in the metadata, in log order
 //	Output(gm.Output) error                each output of the ring member but Send and ResetLink
 //	DurableMoved()                         the backing queue's watermark has moved (Options.OnDurable)
-//	GrantsClear(viewVersion)               every member of that view has told that it has no unexpired grant left to any
+//	GrantsClear(viewVersion) error         every member of that view has told that it has no unexpired grant left to any
 //	                                       incarnation that was declared down unfenced
-//	ProposalFailed(Command)                a proposal was refused or got no answer
-//	NodeDown(node, incarnation)            its channels are gone
-//	HandOver(to), HandOverTimeout()        a planned move, and its second without a commit
+//	ProposalFailed(Command) error          a proposal was refused or got no answer
+//	NodeDown(node, incarnation) error      its channels are gone
+//	HandOver(to) error, HandOverTimeout()  a planned move, and its second without a commit
 //	Flush() error                          the end of a batch of the above and of Backing calls: asks the disk for a sync,
 //	                                       checks the leases and gives events. Nothing is confirmed without it.
 //	Backing() queue.Backing                the master's face to the queue process
 //	Close, Delete                          the end
 //
-// An error from any of them means that the copy has failed (disk, or a defect) and has stopped; its node must report it
-// as lost. The errors of Backing calls that are not so are named at Backing.
+// An error means that the copy has failed (disk, or a defect) and has stopped; its node must report it as lost. The errors
+// that are not so are named at the method (ErrNotActing, ErrUnknownOrigin, ErrNoTarget).
+//
+// Reading order: api.go (what it asks and tells), replica.go (inputs and roles), slave.go (applying the stream), master.go
+// (the queue process's operations, and what becomes stable when), promote.go (who may act, and what a term begins with),
+// coordinator.go (mirrors that are not synchronised, planned moves), origins.go, persist.go, meta.go, ops.go.
+//
+// # A mirror's part of the queue
+//
+// A member that joins drops everything that the ring delivers until a Position names it. That operation carries the master's
+// epoch table and next position, and behind Origins messages comes its table of origins: from there on, the baseline, the
+// mirror follows the stream (it is anchored). What it had from an earlier life is dropped then, or set aside if a loss was
+// counted in its absence. The master proposes MirrorSynchronised once it holds nothing below the baseline and both facts are
+// durable at the mirror. A copy that misses a part of the stream stops following, takes back what it vouched for, and asks
+// for another Position (NeedPosition).
+//
+// # Operations on the ring
+//
+// A payload is msgpack: a version (1), then operations up to its end, each an array [code, fields…]. A reader skips fields
+// that it does not know. Ranges are an array [first, last-first, …]; an origin's identity is the four fields node,
+// incarnation, connection, channel; ref is the short name of an origin, which no other origin of the queue ever has.
+//
+//	code name          class    fields
+//	 1   NewMaster     Barrier  epoch, firstSeq, lossy
+//	 2   MasterEnds    Control  epoch
+//	 3   Position      Barrier  epoch, nextSeq, oldestSeq, messages held, next ref, [[node, incarnation, joinIndex]…] whom it
+//	                            concerns, [epoch, firstSeq, …], [floor epoch, floor seq, known]
+//	 4   Publish       Bulk     seq, ref, number, message (package message)
+//	 5   Refused       Bulk     ref, number
+//	 6   Remove        Barrier  reason, how many messages the master dropped, ranges (Control if nothing of it is to be durable)
+//	 7   Delivered     Control  ranges
+//	 8   OriginOpened  Control  ref, lowest number still kept - 1, identity
+//	 9   OriginClosed  Control  ref
+//	10   Origins       Control  first chunk, [[ref, number, identity, loss, refused ranges]…]
+//	11   NeedPosition  Control
+//
+// 12 and 13 are kept for SyncStart and SyncEnd. Publish costs 40 bytes at most beside the body and the names.
+//
+// What a copy keeps in backingqueue's Meta is in meta.go: the epoch table, the floor, the mark "unreconciled" with the
+// baseline, the next ref, the losses and the refusals.
+//
+// # Losses
+//
+// A master that was promoted without being synchronised (Assignment.LastLossEpoch) does not know what it lacks: repeats at or
+// below the number that its table of origins had then are nacked unless the message is held. NewMaster says so, and its
+// mirrors remember the numbers as well, so that a second failover does not confirm what the first one lost.
 //
 // # Unmirrored queues
 //

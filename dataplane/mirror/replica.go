@@ -187,9 +187,13 @@ func (r *Replica) reconcile() error {
 // appoint changes the role as the record says.
 func (r *Replica) appoint(prev Assignment) {
 	if r.a.Epoch > prev.Epoch {
-		r.acting, r.awaitEnds = false, stream{}
-		if r.ring != nil && prev.Status == Running && prev.Master != r.self && holds(r.view, prev.Master) {
+		r.acting = false
+		switch {
+		case r.role == Promoting && prev.Master == r.self: // named again before it acted: what it waited for still counts
+		case r.ring != nil && prev.Status == Running && prev.Master != r.self && holds(r.view, prev.Master):
 			r.awaitEnds = stream{prev.Epoch, prev.Master, true} // the old master lives: a planned move
+		default:
+			r.awaitEnds = stream{}
 		}
 	}
 	if r.a.Status != Running || r.a.Master != r.self {

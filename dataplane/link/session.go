@@ -48,8 +48,6 @@ type session struct {
 	calls   map[uint64]chan answer
 }
 
-var chunkPool = sync.Pool{New: func() any { b := make([]byte, 0, chunkSize); return &b }}
-
 func (t *Transport) newSession(p *peer, conn *trackedConn, other wireHello, protocol int, gen uint64) *session {
 	s := &session{
 		t: t, p: p, conn: conn, gen: gen,
@@ -182,7 +180,7 @@ func (s *session) room(n int) {
 		return
 	}
 	s.cut()
-	chunk := *chunkPool.Get().(*[]byte)
+	chunk := *s.t.chunks.Get().(*[]byte)
 	s.chunks = append(s.chunks, chunk)
 	s.tail = chunk[:0]
 }
@@ -220,7 +218,7 @@ func (s *session) writeLoop() error {
 				return err
 			}
 			for i := range chunks {
-				chunkPool.Put(&chunks[i])
+				s.t.chunks.Put(&chunks[i])
 			}
 			wrote = true
 			continue

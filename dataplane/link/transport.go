@@ -31,6 +31,7 @@ type Transport struct {
 	session  atomic.Uint64
 	gen      atomic.Uint64 // raised by Rehello
 	refused  logLimiter
+	chunks   sync.Pool // outgoing buffers
 	sent     atomic.Uint64
 	received atomic.Uint64
 
@@ -69,6 +70,7 @@ func New(cfg Config) (*Transport, error) {
 		methods:  map[string]CallHandler{},
 	}
 	t.calls = callPool{limit: cfg.MaxHandlers, queueLimit: cfg.MaxCalls, wg: &t.wg}
+	t.chunks.New = func() any { b := make([]byte, 0, chunkSize); return &b }
 	t.ctx, t.cancel = context.WithCancel(context.Background())
 	return t, nil
 }

@@ -72,12 +72,6 @@ type event struct {
 	frame  []byte
 }
 
-// Buffers that only an actor at work needs: 10,000 idle ones hold none.
-var (
-	queuePool  = sync.Pool{New: func() any { q := make([]event, 0, 64); return &q }}
-	outputPool = sync.Pool{New: func() any { o := make([]gm.Output, 0, 64); return &o }}
-)
-
 // NewActor makes an actor that runs on the host's goroutines. It costs nothing while it has nothing to do.
 func (h *Host) NewActor(handler Handler) *Actor { return &Actor{host: h, handler: handler} }
 
@@ -163,7 +157,7 @@ func (a *Actor) push(e event) error {
 		return err
 	}
 	if a.queue == nil {
-		a.queue = *queuePool.Get().(*[]event)
+		a.queue = *a.host.queues.Get().(*[]event)
 	}
 	a.queue = append(a.queue, e)
 	return nil
@@ -187,8 +181,8 @@ func (a *Actor) ended() bool { return a.closed.Load() || a.host.closing.Load() }
 // run handles batches until the mailbox is empty.
 func (a *Actor) run() {
 	defer a.host.wg.Done()
-	outs := outputPool.Get().(*[]gm.Output)
-	defer func() { outputPool.Put(outs) }()
+	outs := a.host.outputs.Get().(*[]gm.Output)
+	defer func() { a.host.outputs.Put(outs) }()
 	a.outs = *outs
 	for {
 		a.mu.Lock()
@@ -215,7 +209,7 @@ func (a *Actor) run() {
 		clear(batch)
 		if cap(batch) <= 1024 {
 			batch = batch[:0]
-			queuePool.Put(&batch)
+			a.host.queues.Put(&batch)
 		}
 	}
 }

@@ -139,13 +139,11 @@ type user struct {
 	host  *Host
 
 	// Touched on the actor's goroutine only.
-	m       *Member
-	self    gm.Member
-	queue   [][]byte
-	seen    map[gm.Member]uint64
-	hold    bool // does not persist
-	ended   bool
-	blocked chan struct{}
+	m     *Member
+	self  gm.Member
+	queue [][]byte
+	seen  map[gm.Member]uint64
+	hold  bool // does not persist
 
 	delivered *counter
 	persisted *counter // own messages known persisted by all

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"warren/dataplane/gm"
 	"warren/dataplane/link"
 )
 
@@ -71,6 +72,9 @@ type Host struct {
 	log   *slog.Logger
 	wg    sync.WaitGroup
 
+	// Buffers that only an actor at work needs: 10,000 idle ones hold none.
+	queues, outputs sync.Pool
+
 	overflows atomic.Uint64 // mailboxes that were full
 	closing   atomic.Bool
 	life      sync.RWMutex // held to set closing, and to begin a goroutine
@@ -97,6 +101,8 @@ func NewHost(links Links, cfg Config) *Host {
 		members: map[uint64]*Member{}, nodes: map[string]*nodeLink{},
 	}
 	h.log = h.cfg.Log.With("node", h.node)
+	h.queues.New = func() any { q := make([]event, 0, 64); return &q }
+	h.outputs.New = func() any { o := make([]gm.Output, 0, 64); return &o }
 	links.HandleFrame(KindRing, h.ringFrame)
 	links.HandleFrame(KindReset, h.resetFrame)
 	links.HandleFrame(KindResetDone, h.resetDoneFrame)

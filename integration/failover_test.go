@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"regexp"
@@ -81,17 +82,19 @@ func masterOf(t *testing.T, c *cluster.Cluster, i int, queue string) int {
 // raftLeader is the node that cluster_status names as the metadata leader.
 func raftLeader(t *testing.T, c *cluster.Cluster, through int) int {
 	t.Helper()
-	re := regexp.MustCompile(`(?m)^Metadata leader: (\S+)`)
-	leader := 0
+	leader := ""
 	cluster.Eventually(t, hang, "a metadata leader is named", func() bool {
-		m := re.FindStringSubmatch(c.Tool("rabbitmqctl", through, "cluster_status").Stdout)
-		if m == nil {
+		var status struct {
+			Leader string `json:"metadata_leader"`
+		}
+		r := c.Tool("rabbitmqctl", through, "cluster_status", "--formatter", "json")
+		if err := json.Unmarshal([]byte(r.Stdout), &status); err != nil {
 			return false
 		}
-		leader = c.Index(m[1])
-		return true
+		leader = status.Leader
+		return leader != ""
 	})
-	return leader
+	return c.Index(leader)
 }
 
 // mirrorsListed waits until node i lists want mirrors of queue.
@@ -135,6 +138,18 @@ func (l *load) reach(t *testing.T, count int) {
 	t.Helper()
 	for _, p := range l.publishers {
 		p.wait(t, hang, fmt.Sprintf("%d confirms", count), func(p *publisher) bool { return len(p.confirmed) >= count })
+	}
+}
+
+// underWay fails the test if a surviving publisher was done already: then the test has shown nothing.
+func (l *load) underWay(t *testing.T, gone int) {
+	t.Helper()
+	for i, p := range l.publishers {
+		p.mu.Lock()
+		if i+1 != gone && len(p.confirmed) >= failoverMessages/len(l.publishers) {
+			t.Errorf("publisher on node %d had all its confirms before the failure", i+1)
+		}
+		p.mu.Unlock()
 	}
 }
 
@@ -184,6 +199,7 @@ func failover(t *testing.T, c *cluster.Cluster, queue string, victim, mirrorsAft
 	l := startLoad(c, queue, failoverMessages)
 	l.reach(t, failoverMessages/c.Nodes/3)
 	c.Kill(victim)
+	l.underWay(t, victim)
 	confirmed := l.finish(t, failoverMessages, victim)
 	survivor := others(c, victim)[0]
 	noRepeats(t, drain(t, c.URI(survivor), queue, confirmed, hang))
@@ -270,6 +286,7 @@ func TestMasterIsSuspended(t *testing.T) {
 	l := startLoad(c, "orders", failoverMessages)
 	l.reach(t, failoverMessages/c.Nodes/3)
 	c.Signal(master, syscall.SIGSTOP)
+	l.underWay(t, master)
 	asleep := time.Now()
 	cluster.Eventually(t, hang, "another master serves and ten seconds have passed", func() bool {
 		return time.Since(asleep) > 10*time.Second && masterOf(t, c, leader, "orders") != master

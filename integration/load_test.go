@@ -13,7 +13,10 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-const confirmWindow = 200 // unconfirmed publishes that a test publisher has under way
+const (
+	confirmWindow = 200  // unconfirmed publishes that a test publisher has under way
+	publishRate   = 2500 // publishes per second of one publisher, so that what a test does falls into the load
+)
 
 // publisher publishes persistent messages "name:1", "name:2", … with confirms and remembers which were confirmed.
 type publisher struct {
@@ -54,9 +57,11 @@ func (p *publisher) publish(uri, queue string, count int) error {
 		return fmt.Errorf("%s: confirm.select: %w", p.name, err)
 	}
 	confirms := ch.NotifyPublish(make(chan amqp.Confirmation, confirmWindow))
-	p.update(func() { p.last = time.Now() })
+	began := time.Now()
+	p.update(func() { p.last = began })
 	for outstanding := 0; p.sent < count || outstanding > 0; {
-		if p.sent < count && outstanding < confirmWindow {
+		due := began.Add(time.Duration(p.sent) * time.Second / publishRate)
+		if p.sent < count && outstanding < confirmWindow && time.Until(due) <= 0 {
 			body := p.name + ":" + strconv.Itoa(p.sent+1)
 			err := ch.PublishWithContext(context.Background(), "", queue, false, false,
 				amqp.Publishing{DeliveryMode: amqp.Persistent, Body: []byte(body)})
@@ -65,20 +70,18 @@ func (p *publisher) publish(uri, queue string, count int) error {
 			}
 			p.update(func() { p.sent++ })
 			outstanding++
-			select {
-			case c, ok := <-confirms:
-				outstanding--
-				if err := p.take(c, ok); err != nil {
-					return err
-				}
-			default:
-			}
-			continue
 		}
-		c, ok := <-confirms
-		outstanding--
-		if err := p.take(c, ok); err != nil {
-			return err
+		var next <-chan time.Time
+		if p.sent < count && outstanding < confirmWindow {
+			next = time.After(time.Until(began.Add(time.Duration(p.sent) * time.Second / publishRate)))
+		}
+		select {
+		case c, ok := <-confirms:
+			outstanding--
+			if err := p.take(c, ok); err != nil {
+				return err
+			}
+		case <-next:
 		}
 	}
 	return nil

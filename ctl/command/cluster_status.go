@@ -120,6 +120,12 @@ func clusterDocument(s admin.ClusterStatus) map[string]any {
 		}
 		listeners[n.Name] = listenerDocuments(own)
 	}
+	leader := ""
+	for _, n := range s.Nodes {
+		if n.Leader {
+			leader = n.Name
+		}
+	}
 	partitions := map[string]any{}
 	if len(s.Unreachable) > 0 {
 		list := format.List{}
@@ -133,7 +139,7 @@ func clusterDocument(s admin.ClusterStatus) map[string]any {
 		"cluster_name":       s.ClusterName,
 		"disk_nodes":         textList(members(s, func(n admin.NodeInfo) bool { return !n.Witness })),
 		"feature_flags":      flagDocuments(s.FeatureFlags),
-		"has_leader":         s.HasLeader,
+		"metadata_leader":    leader,
 		"listeners":          listeners,
 		"maintenance_status": status,
 		"partitions":         partitions,

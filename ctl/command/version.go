@@ -1,4 +1,4 @@
 package command
 
-// Version is the version of this build of Warren.
-const Version = "0.1.0"
+// Version is the version of this build of Warren; the build sets it (see the Makefile).
+var Version = "0.1.0"

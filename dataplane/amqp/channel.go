@@ -44,7 +44,10 @@ func newChannel(c *conn, info ChannelInfo) *channel {
 
 // run is the channel's goroutine. ctx ends when the connection is gone.
 func (ch *channel) run(ctx context.Context) {
-	defer close(ch.done)
+	defer func() {
+		close(ch.done)
+		ch.in.signal(ch.conn.ended)
+	}()
 	defer ch.out.shut()
 	defer ch.in.close()
 	backend, err := ch.conn.session.OpenChannel(ctx, ch.info, ch)

@@ -30,6 +30,7 @@ type conn struct {
 	caps    capabilities
 	session Session
 	w       *writer
+	ended   chan struct{}   // signalled when a channel's goroutine ends
 	ctx     context.Context // ends when the connection is gone or failing
 	cancel  context.CancelCauseFunc
 
@@ -60,7 +61,8 @@ type capabilities struct {
 }
 
 func newConn(s *Server, nc net.Conn, id uint64) *conn {
-	c := &conn{srv: s, nc: nc, channels: make(map[uint16]*slot), stopping: make(chan struct{})}
+	c := &conn{srv: s, nc: nc, channels: make(map[uint16]*slot), stopping: make(chan struct{}),
+		ended: make(chan struct{}, 1)}
 	c.log = s.cfg.Logger.With("connection", id, "remote", nc.RemoteAddr().String())
 	c.info = ConnectionInfo{ID: id, Remote: nc.RemoteAddr(), Local: nc.LocalAddr()}
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
@@ -180,13 +182,5 @@ func (c *conn) logEnd(err error, failure *Error) {
 		c.log.Warn("client closed the connection without a word")
 	default:
 		c.log.Warn("connection lost", "err", err)
-	}
-}
-
-// wait waits for ready, or until the connection fails.
-func (c *conn) wait(ready <-chan struct{}) {
-	select {
-	case <-ready:
-	case <-c.stopping:
 	}
 }

@@ -408,3 +408,33 @@ func TestUnfinishedPublishIsForgotten(t *testing.T) {
 		t.Error("an unfinished publish was handed over")
 	}
 }
+
+// TestChannelNumbersAreUsedAgain: quickly, beside a channel that stays open.
+func TestChannelNumbersAreUsedAgain(t *testing.T) {
+	b := newFakeBroker()
+	_, addr := serve(t, b, Config{})
+	r := rawDial(t, addr)
+	r.begin(connectionTuneOk{ChannelMax: 3, FrameMax: 4096}, nil)
+	r.openChannel(2)
+	var many []byte
+	const n = 500
+	for range n {
+		many = appendMethodFrame(appendMethodFrame(many, 1, &channelOpen{}), 1, &channelClose{})
+	}
+	r.write(many)
+	opened, closed := 0, 0 // in no order: such a client does not wait for close-ok, as it should
+	for range 2 * n {
+		switch _, m := r.receive(); m.(type) {
+		case *channelOpenOk:
+			opened++
+		case *channelCloseOk:
+			closed++
+		}
+	}
+	if opened != n || closed != n {
+		t.Errorf("%d opened, %d closed, want %d", opened, closed, n)
+	}
+	if open := b.count(func() int { return b.channels }); open != 1 {
+		t.Errorf("%d channels are open at the backend", open)
+	}
+}

@@ -280,20 +280,26 @@ func (c *conn) reap() {
 	if len(c.running) < c.reapAt {
 		return
 	}
-	kept := c.running[:0]
-	for _, ch := range c.running {
-		select {
-		case <-ch.done:
-		default:
-			kept = append(kept, ch)
+	for {
+		kept := c.running[:0]
+		for _, ch := range c.running {
+			select {
+			case <-ch.done:
+			default:
+				kept = append(kept, ch)
+			}
 		}
-	}
-	clear(c.running[len(kept):])
-	c.running = kept
-	c.reapAt = 2*len(kept) + 16
-	if len(kept) > 2*int(c.info.ChannelMax) {
-		c.wait(kept[0].done)
-		c.reapAt = 0
+		clear(c.running[len(kept):])
+		c.running = kept
+		if ending := len(kept) - len(c.channels); ending <= int(c.info.ChannelMax) {
+			c.reapAt = min(2*len(kept)+16, len(kept)+int(c.info.ChannelMax))
+			return
+		}
+		select {
+		case <-c.ended:
+		case <-c.stopping:
+			return
+		}
 	}
 }
 
@@ -401,7 +407,10 @@ func (c *conn) publish(s *slot) {
 		if c.caps.connectionBlocked {
 			c.w.send(&connectionBlocked{Reason: a.reason}, false)
 		}
-		c.wait(a.over)
+		select {
+		case <-a.over:
+		case <-c.stopping:
+		}
 		if c.caps.connectionBlocked && c.srv.alarm.Load() == nil {
 			c.w.send(&connectionUnblocked{}, false)
 		}

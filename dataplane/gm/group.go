@@ -138,7 +138,9 @@ func (g *Group) newRing(v View) bool {
 	}
 	if pred != g.pred {
 		g.pred = pred
-		g.stopIn()
+		if g.rule != mutation.KeepStarted || pred == nil {
+			g.stopIn()
+		}
 	}
 	if succ != g.succ {
 		g.succ = succ

@@ -41,7 +41,7 @@ func (g *Group) check() {
 	if held != g.held {
 		panic(fmt.Sprintf("gm: credit held %d, counted %d", g.held, held))
 	}
-	if g.out.started && g.succ == nil || g.in.started && g.pred == nil && g.rule == 0 || g.out.started && g.fresh && g.rule == 0 {
+	if g.out.started && g.succ == nil || g.in.started && g.pred == nil || g.out.started && g.fresh && g.rule == 0 {
 		panic("gm: a link is started that cannot be")
 	}
 }

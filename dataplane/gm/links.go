@@ -130,7 +130,7 @@ func (g *Group) reset(m Member) {
 }
 
 func (g *Group) stopIn() {
-	g.in.started = g.in.started && g.rule == mutation.KeepStarted
+	g.in.started = false
 	if g.rule != mutation.KeepPartial {
 		g.in.partial = partial{}
 	}

@@ -213,6 +213,9 @@ func (w *world) onClosed(in *inst, o gm.Output) {
 	if slices.Contains(in.view.Members, o.Sender) {
 		w.fail("I5", "member %d closes member %d, which is in its view", in.id, id)
 	}
+	if o.Number < r.last {
+		w.fail("I5", "member %d closes member %d at %d after delivering %d", in.id, id, o.Number, r.last)
+	}
 	r.closed = true
 	delete(in.leaving, id)
 	w.res.Covered.Closed++

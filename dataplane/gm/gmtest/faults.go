@@ -205,7 +205,7 @@ func (w *world) settle() {
 	if len(v.Members) < len(old.Members) {
 		w.decide(v)
 	}
-	const limit = 200_000
+	const limit = 50_000
 	for end := w.res.Steps + limit; ; {
 		if w.res.Steps > end {
 			w.fail("rest", "no rest after %d steps", limit)

@@ -139,7 +139,7 @@ func TestScriptRegainedPredecessor(t *testing.T) {
 	if got := scriptRegained(t, mutation.None); !slices.Equal(got, []string{"B1", "C1", "closed d 0"}) {
 		t.Errorf("a delivered %q", got)
 	}
-	if got := scriptRegained(t, mutation.KeepStarted); slices.Index(got, "C1") > slices.Index(got, "B1") {
+	if got := scriptRegained(t, mutation.KeepStarted); slices.Contains(got, "B1") {
 		t.Errorf("the script does not notice that R7 is broken: %q", got)
 	}
 }

@@ -28,3 +28,12 @@ const (
 
 // Mutation carries a Rule. It is a struct so that no untyped constant converts to it.
 type Mutation struct{ Rule Rule }
+
+var names = [...]string{
+	"None", "ProgressAlone", "KeepWatermarks", "AcceptAnybody", "ResumeUnordered", "OpenOlderStart", "CloseWithoutToken",
+	"CloseMinOnly", "OldToken", "NoRaise", "PersistedByOthers", "IgnoreCredit", "StableOvertakes", "KeepPartial",
+	"FreshAnswers", "KeepStarted", "ForgetAtOnce",
+}
+
+// String is the rule's name.
+func (r Rule) String() string { return names[r] }

@@ -267,6 +267,12 @@ func (d *Detector) LinkEnded(node string, incarnation uint64) {
 
 // HandleReport takes another node's Report: the leader checks whether the process is gone.
 func (d *Detector) HandleReport(of state.Place) {
+	d.mu.RLock()
+	n := d.core.nodes[of.Node]
+	d.mu.RUnlock()
+	if n != nil && !n.Status.Up() {
+		return // it went in good order, or was declared down already
+	}
 	if !d.cfg.Raft.IsLeader() || of.Node == d.cfg.Self || !d.claim(of) {
 		return
 	}

@@ -16,6 +16,8 @@ import (
 const (
 	// prepareAttempts bounds how often the leader matches names anew because policies or queues changed meanwhile.
 	prepareAttempts = 10
+	// matchTimeout bounds the matching of one policy against all names of a vhost.
+	matchTimeout = 5 * time.Second
 	// enqueueTimeout bounds the wait for a place in Raft's queue.
 	enqueueTimeout = 5 * time.Second
 	// serveTimeout bounds a request at the leader; the asking node repeats it.
@@ -208,7 +210,7 @@ func (s *Store) serve(ctx context.Context, req request) reply {
 	}
 	switch req.Kind {
 	case kindPropose:
-		return s.lead(req.Data)
+		return s.lead(ctx, req.Data)
 	case kindRead:
 		if err := s.raft.VerifyLeader().Error(); err != nil {
 			return reply{Retry: true}
@@ -243,39 +245,52 @@ func unsettled(err error) bool {
 	return false
 }
 
-// lead prepares and commits a command.
-func (s *Store) lead(data []byte) reply {
+// lead prepares and commits a command. A change of policies is matched against all objects of its vhost: at first while others
+// are created, and if that made it stale, while they are held back. Commands that need no preparation wait for nobody.
+func (s *Store) lead(ctx context.Context, data []byte) reply {
 	cmd, req, _, err := state.Decode(data)
 	if err != nil || cmd == nil {
 		return reply{Failed: fmt.Sprintf("the leader cannot read the command: %v", err)}
 	}
-	if state.Rematches(cmd) {
-		s.leading.gate.Lock()
-		defer s.leading.gate.Unlock()
-	} else {
-		s.leading.gate.RLock()
-		defer s.leading.gate.RUnlock()
-	}
 	for attempt := 1; ; attempt++ {
-		var p *state.Preparation
-		s.View(func(st *state.State) { p = state.Gather(cmd, st) })
-		ready := cmd
-		if p != nil {
-			if ready, err = p.Complete(); err != nil {
-				return unprepared(err)
-			}
-		}
-		r, err := s.commit(ready, req)
-		if err != nil {
-			if unsettled(err) {
-				return reply{Retry: true}
-			}
-			return reply{Failed: err.Error()}
-		}
-		if p == nil || !errors.Is(r.Refusal(), state.ErrStale) || attempt == prepareAttempts {
-			return reply{Result: r}
+		rep, again := s.tryLead(ctx, cmd, req, attempt > 1)
+		if !again || attempt == prepareAttempts {
+			return rep
 		}
 	}
+}
+
+// tryLead makes one attempt. again is true if the names have to be matched anew.
+func (s *Store) tryLead(ctx context.Context, cmd state.Command, req state.Request, alone bool) (rep reply, again bool) {
+	var p *state.Preparation
+	gather := func() { s.View(func(st *state.State) { p = state.Gather(cmd, st) }) }
+	if gather(); p != nil {
+		if state.Rematches(cmd) && alone {
+			s.leading.gate.Lock()
+			defer s.leading.gate.Unlock()
+		} else {
+			s.leading.gate.RLock()
+			defer s.leading.gate.RUnlock()
+		}
+		gather() // what was there before the gate opened may be old
+	}
+	ready := cmd
+	if p != nil {
+		ctx, cancel := context.WithTimeout(ctx, matchTimeout)
+		defer cancel()
+		var err error
+		if ready, err = p.Complete(ctx.Err); err != nil {
+			return unprepared(err), false
+		}
+	}
+	r, err := s.commit(ready, req)
+	switch {
+	case err != nil && unsettled(err):
+		return reply{Retry: true}, false
+	case err != nil:
+		return reply{Failed: err.Error()}, false
+	}
+	return reply{Result: r}, p != nil && errors.Is(r.Refusal(), state.ErrStale)
 }
 
 func unprepared(err error) reply {
@@ -286,6 +301,8 @@ func unprepared(err error) reply {
 		return reply{Invalid: invalid.Text}
 	case errors.As(err, &refused):
 		return reply{Refused: refused}
+	case errors.Is(err, context.DeadlineExceeded):
+		return reply{Refused: &state.Error{Code: state.CodePattern, Kind: state.KindPolicy, Detail: "matching all names takes too long"}}
 	}
 	return reply{Failed: err.Error()}
 }

@@ -48,6 +48,16 @@ func (s *Store) Propose(ctx context.Context, cmd state.Command) (state.Result, e
 	return rep.Result, nil
 }
 
+// NodesDown proposes the command of that name; a refusal comes back as a *state.Error. With Leader, IsLeader, Applied, Voters and
+// ElectNow it makes the Store what metadata/detector needs of Raft.
+func (s *Store) NodesDown(ctx context.Context, down []state.DownNode) error {
+	r, err := s.Propose(ctx, &state.NodesDown{Nodes: down})
+	if err != nil {
+		return err
+	}
+	return r.Refusal()
+}
+
 // CatchUp waits until this node has applied everything that was committed when it was called: what a node does before it
 // proposes its NodeUp.
 func (s *Store) CatchUp(ctx context.Context) error {

@@ -104,7 +104,8 @@ func Open(cfg Config) (*Store, error) {
 		return nil, fmt.Errorf("open metadata: %w", err)
 	}
 	path := filepath.Join(cfg.Dir, "raft.db")
-	bolt, err := raftboltdb.New(raftboltdb.Options{Path: path, BoltOptions: &bbolt.Options{Timeout: time.Second}})
+	bolt, err := raftboltdb.New(raftboltdb.Options{Path: path, BoltOptions: &bbolt.Options{Timeout: time.Second,
+		NoFreelistSync: true, FreelistType: bbolt.FreelistMapType}})
 	if err != nil {
 		return nil, fmt.Errorf("open metadata log %s (is another process using it?): %w", path, err)
 	}
@@ -290,6 +291,20 @@ func (s *Store) Members() ([]Member, error) {
 	}
 	slices.SortFunc(out, func(a, b Member) int { return strings.Compare(a.Name, b.Name) })
 	return out, nil
+}
+
+// Voters are the names of the voters, ascending.
+func (s *Store) Voters() (names []string) {
+	ms, err := s.Members()
+	if err != nil {
+		return nil
+	}
+	for _, m := range ms {
+		if m.Voter {
+			names = append(names, m.Name)
+		}
+	}
+	return names
 }
 
 // HasCluster says whether this node belongs to a cluster that has done something: what a peer's Config.HasCluster asks.

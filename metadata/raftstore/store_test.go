@@ -14,6 +14,7 @@ import (
 	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
 	"go.uber.org/goleak"
 
+	"warren/metadata/detector"
 	"warren/metadata/policy"
 	"warren/metadata/state"
 )
@@ -21,6 +22,12 @@ import (
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/dlclark/regexp2.runClock"))
 }
+
+// The detector fits both ways.
+var (
+	_ detector.Raft = (*Store)(nil)
+	_ Prober        = (*detector.Detector)(nil)
+)
 
 // Three empty nodes form one cluster; any of them takes a proposal, and sees its own.
 func TestFormAndPropose(t *testing.T) {

@@ -17,10 +17,11 @@ type Preparation struct {
 	vhost     *Vhost
 	queues    []*Queue
 	exchanges []*Exchange
+	check     func() error
 }
 
-// Rematches says whether cmd changes policies, so no object may be created between Gather
-// and its commit, or it is refused as stale; the leader holds back the others (metadata/raftstore).
+// Rematches says whether cmd changes policies: if an object is created between Gather and its commit, it is refused as stale,
+// so the leader holds such commands back meanwhile (metadata/raftstore).
 func Rematches(cmd Command) bool {
 	switch cmd.(type) {
 	case *SetPolicy, *ClearPolicy:
@@ -55,9 +56,11 @@ func Gather(cmd Command, s *State) *Preparation {
 	return p
 }
 
-// Complete matches, and returns the command with the result filled in (a copy). Errors: a *policy.ValidationError for a
-// pattern that does not compile, and *Error with CodePattern for one that takes too long on some name.
-func (p *Preparation) Complete() (Command, error) {
+// Complete matches, and returns the command with the result filled in (a copy). It calls check before each name, and ends with its
+// error. Other errors: a *policy.ValidationError for a pattern that does not compile, and *Error with CodePattern for one that
+// takes too long on some name.
+func (p *Preparation) Complete(check func() error) (Command, error) {
+	p.check = check
 	switch c := p.cmd.(type) {
 	case *SetPolicy:
 		p.change(c.Operator, func(ps []*Policy) []*Policy { return append(without(ps, c.Policy.Name), &c.Policy) })
@@ -153,6 +156,9 @@ func (p *Preparation) plan() (Plan, error) {
 		return plan, err
 	}
 	for _, q := range p.queues {
+		if err := p.check(); err != nil {
+			return plan, err
+		}
 		now, err := m.match(policy.ApplyToQueues, q.Name)
 		if err != nil {
 			return plan, err
@@ -162,6 +168,9 @@ func (p *Preparation) plan() (Plan, error) {
 		}
 	}
 	for _, x := range p.exchanges {
+		if err := p.check(); err != nil {
+			return plan, err
+		}
 		now, err := m.match(policy.ApplyToExchanges, x.Name)
 		if err != nil {
 			return plan, err

@@ -22,7 +22,7 @@ func history(t *testing.T, seed uint64, n int) (log [][]byte, m *machine) {
 		cmd := g.next()
 		if p := Gather(cmd, m.s); p != nil {
 			var err error
-			if cmd, err = p.Complete(); err != nil {
+			if cmd, err = p.Complete(never); err != nil {
 				t.Fatal(err)
 			}
 		}

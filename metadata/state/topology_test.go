@@ -129,11 +129,11 @@ func TestStaleMatches(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	declare, err := Gather(&DeclareQueue{Vhost: "/", Name: "q", Durable: true, Node: "a"}, m.s).Complete()
+	declare, err := Gather(&DeclareQueue{Vhost: "/", Name: "q", Durable: true, Node: "a"}, m.s).Complete(never)
 	if err != nil {
 		t.Fatal(err)
 	}
-	set, err := Gather(&SetPolicy{Policy: Policy{Vhost: "/", Name: "p", Pattern: "^", ApplyTo: policy.ApplyToAll, Definition: d}}, m.s).Complete()
+	set, err := Gather(&SetPolicy{Policy: Policy{Vhost: "/", Name: "p", Pattern: "^", ApplyTo: policy.ApplyToAll, Definition: d}}, m.s).Complete(never)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,7 +162,7 @@ func TestPatternThatExplodes(t *testing.T) {
 	m := newMachine(t, "a")
 	m.policy("p", "^(a+)+$", `{"message-ttl":1}`)
 	p := Gather(&DeclareQueue{Vhost: "/", Name: strings.Repeat("a", 40) + "!", Node: "a"}, m.s)
-	if _, err := p.Complete(); !errors.Is(err, ErrPattern) {
+	if _, err := p.Complete(never); !errors.Is(err, ErrPattern) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -173,7 +173,7 @@ func TestRepeatedRequest(t *testing.T) {
 	apply := func(cmd Command, req Request) Result {
 		if p := Gather(cmd, m.s); p != nil {
 			var err error
-			if cmd, err = p.Complete(); err != nil {
+			if cmd, err = p.Complete(never); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -48,7 +48,10 @@ type FS interface {
 }
 
 // ReadFile reads a whole file.
-func ReadFile(fsys FS, path string) ([]byte, error) {
+func ReadFile(fsys FS, path string) ([]byte, error) { return ReadFileInto(fsys, path, nil) }
+
+// ReadFileInto reads a whole file into b if it is large enough, else into a new buffer.
+func ReadFileInto(fsys FS, path string, b []byte) ([]byte, error) {
 	f, err := fsys.Open(path)
 	if err != nil {
 		return nil, err
@@ -58,7 +61,10 @@ func ReadFile(fsys FS, path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := make([]byte, n)
+	if int64(cap(b)) < n {
+		b = make([]byte, n)
+	}
+	b = b[:n]
 	if n == 0 {
 		return b, nil
 	}

@@ -28,9 +28,9 @@ type Hole struct {
 // Visit is called for each record: file, offset, whole size, payload (valid during the call).
 type Visit func(pos Pos, payload []byte) error
 
-// Load opens the journal in o.Dir: it cuts the torn end of the newest file, and finds the holes. Nothing can be written
-// before Start. ErrFormat of package record if a file is newer than this build.
-func Load(o Options) (*Journal, []Hole, error) {
+// Load opens the journal in o.Dir: it calls visit for every good record, in order, cuts the torn end of the newest file,
+// and finds the holes. Nothing can be written before Start. ErrFormat of package record if a file is newer than this build.
+func Load(o Options, visit Visit) (*Journal, []Hole, error) {
 	j := newJournal(o)
 	names, err := o.FS.ReadDir(o.Dir)
 	if err != nil {
@@ -50,7 +50,7 @@ func Load(o Options) (*Journal, []Hole, error) {
 		j.addFile(file)
 		j.nextFile = file.ID + 1
 	}
-	holes, err := j.inspect()
+	holes, err := j.inspect(visit)
 	if err != nil {
 		return nil, nil, errors.Join(err, j.closeFiles())
 	}
@@ -71,11 +71,11 @@ func (j *Journal) closeFiles() (err error) {
 }
 
 // inspect reads every file once for its holes, and cuts the torn end.
-func (j *Journal) inspect() (holes []Hole, err error) {
+func (j *Journal) inspect(visit Visit) (holes []Hole, err error) {
 	files := j.files.order
+	var b []byte
 	for i, file := range files {
-		b, err := j.content(file)
-		if err != nil {
+		if b, err = j.content(file, b); err != nil {
 			return nil, err
 		}
 		if i > 0 && file.ID != files[i-1].ID+1 {
@@ -90,7 +90,7 @@ func (j *Journal) inspect() (holes []Hole, err error) {
 			}
 			holes = append(holes, Hole{File: file.ID, To: record.HeaderSize})
 		}
-		bad, err := record.Scan(b, uint64(file.ID), func(int64, int, []byte) error { return nil }, nil)
+		bad, err := scan(file.ID, b, visit)
 		if err != nil {
 			return nil, err
 		}
@@ -129,8 +129,8 @@ func (j *Journal) cut(file *File, h record.Hole) error {
 	return nil
 }
 
-func (j *Journal) content(file *File) ([]byte, error) {
-	b, err := j.Content(file.ID)
+func (j *Journal) content(file *File, b []byte) ([]byte, error) {
+	b, err := j.contentInto(file.ID, b)
 	if err != nil {
 		return nil, err
 	}
@@ -138,30 +138,31 @@ func (j *Journal) content(file *File) ([]byte, error) {
 	return b, nil
 }
 
+func scan(id uint32, content []byte, visit Visit) ([]record.Hole, error) {
+	return record.Scan(content, uint64(id), func(off int64, size int, p []byte) error {
+		return visit(Pos{File: id, Off: uint32(off), Size: uint32(size)}, p)
+	}, nil)
+}
+
 // Replay calls visit for every good record of every file, in order.
-func (j *Journal) Replay(visit Visit) error {
+func (j *Journal) Replay(visit Visit) (err error) {
+	var b []byte
 	for _, file := range j.Files() {
-		if err := j.replay(file.ID, visit); err != nil {
+		if b, err = j.contentInto(file.ID, b); err != nil {
+			return err
+		}
+		if _, err := scan(file.ID, b, visit); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (j *Journal) replay(id uint32, visit Visit) error {
-	b, err := j.Content(id)
-	if err != nil {
-		return err
-	}
-	_, err = record.Scan(b, uint64(id), func(off int64, size int, p []byte) error {
-		return visit(Pos{File: id, Off: uint32(off), Size: uint32(size)}, p)
-	}, nil)
-	return err
-}
-
 // Content is a whole file. The file must be complete: loaded, or no longer written.
-func (j *Journal) Content(id uint32) ([]byte, error) {
-	b, err := vfs.ReadFile(j.o.FS, j.path(id))
+func (j *Journal) Content(id uint32) ([]byte, error) { return j.contentInto(id, nil) }
+
+func (j *Journal) contentInto(id uint32, b []byte) ([]byte, error) {
+	b, err := vfs.ReadFileInto(j.o.FS, j.path(id), b)
 	if err != nil {
 		return nil, fmt.Errorf("read journal file: %w", err)
 	}

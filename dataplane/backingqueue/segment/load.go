@@ -54,8 +54,9 @@ func (s *Set) Load(state record.State, stated bool, visit Visit, save func(path 
 			damages = append(damages, Damage{ID: g.File, To: g.Size, Missing: true})
 		}
 	}
+	var buf []byte
 	for i, id := range ids {
-		d, err := s.load(id, i+1 == len(ids), strict(state, id), visit, save)
+		d, err := s.load(id, &buf, i+1 == len(ids), strict(state, id), visit, save)
 		if err != nil {
 			return nil, errors.Join(err, s.Close())
 		}
@@ -85,17 +86,20 @@ func strict(state record.State, id uint32) int64 {
 	return 0
 }
 
-func (s *Set) load(id uint32, last bool, strict int64, visit Visit, save func(string, []byte) error) ([]Damage, error) {
+func (s *Set) load(
+	id uint32, buf *[]byte, last bool, strict int64, visit Visit, save func(string, []byte) error,
+) ([]Damage, error) {
 	h, err := s.o.FS.Open(s.path(id))
 	if err != nil {
 		return nil, fmt.Errorf("open segment: %w", err)
 	}
 	f := &file{Info: Info{ID: id}, f: h}
 	s.files = append(s.files, f)
-	content, err := vfs.ReadFile(s.o.FS, s.path(id))
+	content, err := vfs.ReadFileInto(s.o.FS, s.path(id), *buf)
 	if err != nil {
 		return nil, fmt.Errorf("read segment: %w", err)
 	}
+	*buf = content
 	good, torn, err := s.read(f, content, visit)
 	if err != nil {
 		return nil, err

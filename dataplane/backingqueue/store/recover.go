@@ -36,15 +36,15 @@ type recovering struct {
 
 // start rebuilds the queues from the disk and starts the store's goroutines.
 func (s *Store) start() error {
+	r := &recovery{s: s, queues: map[backingqueue.ID]*recovering{}, deleted: map[backingqueue.ID]bool{}}
 	j, holes, err := journal.Load(journal.Options{
 		FS: s.fs, Dir: s.dir("journal"), FileSize: s.o.JournalFileSize, Log: s.log, OnFatal: s.o.OnFatal,
 		OnCommit: s.committed,
-	})
+	}, r.survey)
 	if err != nil {
 		return err
 	}
 	s.j = j
-	r := &recovery{s: s, queues: map[backingqueue.ID]*recovering{}, deleted: map[backingqueue.ID]bool{}}
 	for _, f := range j.Files() {
 		r.newest = f.ID
 	}
@@ -70,12 +70,9 @@ func (s *Store) committed(rotated bool) {
 	}
 }
 
-// run reads everything: the journal once for the States, which say what segments there must be, then the segments, then
-// the journal again for all that it says.
+// run reads the segments, which the journal's first reading (survey) said there must be, and then the journal again for
+// all that it says.
 func (r *recovery) run(holes []journal.Hole) error {
-	if err := r.s.j.Replay(r.survey); err != nil {
-		return fmt.Errorf("read the journal: %w", err)
-	}
 	if err := r.loadSegments(); err != nil {
 		return err
 	}
@@ -172,6 +169,7 @@ func (r *recovery) survey(_ journal.Pos, payload []byte) error {
 		return nil
 	}
 	rq := r.get(rec.Queue)
+	rec.State.Meta = nil // aliases a buffer, and is of no use here
 	rq.state, rq.stated = rec.State, true
 	return nil
 }

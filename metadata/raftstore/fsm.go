@@ -12,18 +12,29 @@ import (
 
 // fsm is the state behind its lock, and those who follow it.
 //
-// Lock order: notify before mu. notify is held over an apply and its callbacks, so that a subscriber sees every change once and in
+// Lock order: notify, then mu. notify is held over an apply and its callbacks, so that a subscriber sees every change once and in
 // order; mu alone guards the state, so that callbacks may read it.
 type fsm struct {
 	notify sync.Mutex
 	subs   []func(index uint64, changes []state.Change)
 
-	mu      sync.RWMutex
-	st      *state.State
-	applied chan struct{} // closed and replaced whenever the state has moved on
+	mu    sync.RWMutex
+	st    *state.State
+	told  uint64        // the newest command that the subscribers have been told of
+	moved chan struct{} // closed and replaced whenever told rises
 }
 
-func newFSM() *fsm { return &fsm{st: state.New(), applied: make(chan struct{})} }
+func newFSM() *fsm { return &fsm{st: state.New(), moved: make(chan struct{})} }
+
+// announced ends an apply: only now does the command count as applied here, so that who waited for it finds the subscribers (the
+// failure detector among them) to know of it.
+func (f *fsm) announced(index uint64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.told = index
+	close(f.moved)
+	f.moved = make(chan struct{})
+}
 
 // Apply implements raft.FSM; the value is a state.Result.
 func (f *fsm) Apply(l *raft.Log) any {
@@ -31,14 +42,13 @@ func (f *fsm) Apply(l *raft.Log) any {
 	defer f.notify.Unlock()
 	f.mu.Lock()
 	r, changes := f.st.Apply(l.Index, l.Data)
-	close(f.applied)
-	f.applied = make(chan struct{})
 	f.mu.Unlock()
 	if len(changes) > 0 {
 		for _, fn := range f.subs {
 			fn(l.Index, changes)
 		}
 	}
+	f.announced(l.Index)
 	return r
 }
 
@@ -64,12 +74,11 @@ func (f *fsm) Restore(r io.ReadCloser) error {
 	defer f.notify.Unlock()
 	f.mu.Lock()
 	f.st = st
-	close(f.applied)
-	f.applied = make(chan struct{})
 	f.mu.Unlock()
 	for _, fn := range f.subs {
 		fn(st.Index(), []state.Change{{Kind: state.Reset}})
 	}
+	f.announced(st.Index())
 	return nil
 }
 

@@ -239,17 +239,18 @@ func (s *Store) View(fn func(*state.State)) { s.fsm.view(fn) }
 // this node. fn runs on the goroutine that applies the log: it must not block and must not call Propose; it may call View.
 func (s *Store) Subscribe(fn func(index uint64, changes []state.Change)) { s.fsm.subscribe(fn) }
 
-// Applied is the index of the newest command applied here.
+// Applied is the index of the newest command that is applied here and that all subscribers have been told of.
 func (s *Store) Applied() (index uint64) {
-	s.View(func(st *state.State) { index = st.Index() })
-	return index
+	s.fsm.mu.RLock()
+	defer s.fsm.mu.RUnlock()
+	return s.fsm.told
 }
 
-// WaitApplied waits until the command at index, as found in a Result, has been applied here.
+// WaitApplied waits until the command at index, as found in a Result, has been applied here and all subscribers have been told.
 func (s *Store) WaitApplied(ctx context.Context, index uint64) error {
 	for {
 		s.fsm.mu.RLock()
-		have, moved := s.fsm.st.Index(), s.fsm.applied
+		have, moved := s.fsm.told, s.fsm.moved
 		s.fsm.mu.RUnlock()
 		if have >= index {
 			return nil

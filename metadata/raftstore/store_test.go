@@ -295,6 +295,30 @@ func TestEmptyNodeWaits(t *testing.T) {
 	}
 }
 
+// Who waits for a command finds the subscribers to know of it: a node that answers "no grant left" must have taken the NodesDown first.
+func TestAppliedMeansTold(t *testing.T) {
+	c := newCluster(t, "a", "b", "c").start("a", "b", "c")
+	var told atomic.Uint64
+	via := c.follower()
+	slow := make(chan struct{})
+	c.at(via).Subscribe(func(index uint64, cs []state.Change) {
+		if cs[0].Kind != state.Reset { // which is given to Subscribe's caller
+			<-slow
+			told.Store(index)
+		}
+	})
+	r := c.propose(c.leader(), vhost(1))
+	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	defer cancel()
+	if err := c.at(via).WaitApplied(ctx, r.Index); err == nil || c.at(via).Applied() >= r.Index {
+		t.Error("counts as applied before the subscriber was told")
+	}
+	close(slow)
+	if err := c.at(via).WaitApplied(context.Background(), r.Index); err != nil || told.Load() < r.Index {
+		t.Errorf("told %d, want %d (%v)", told.Load(), r.Index, err)
+	}
+}
+
 // Declarations and policies that are proposed at the same time from all nodes end with every queue mirrored as the last policy says.
 func TestPoliciesAgainstDeclarations(t *testing.T) {
 	c := newCluster(t, "a", "b", "c").start("a", "b", "c")

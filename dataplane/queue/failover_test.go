@@ -337,3 +337,67 @@ func TestLinkFlap(t *testing.T) {
 	r.want("c1 confirmed 1-3", "b1 t m2 again", "b1 t m3")
 	r.wantHeld("m2 m3")
 }
+
+// An acknowledgement finds a message that came again under another position, though its publisher's channel is gone by then.
+func TestOriginStaysForDeliveries(t *testing.T) {
+	r := newRig(t, queue.Options{})
+	r.consume("b", 1, origin.Consume{Tag: "t "})
+	before := len(r.b.log)
+	r.pub("c", 1, "m1")
+	r.want("b1 t m1")
+	r.failover("b", before, true)
+	r.stable()
+	r.want("c1 confirmed 1-1")
+	r.atts["c"].CloseChannel(ch(1))
+	r.run()
+	if r.b.closed != 0 {
+		t.Error("the origin was closed while a delivery needs it")
+	}
+	r.ack("b", 1, "m1")
+	r.wantHeld("")
+	if last := r.b.log[len(r.b.log)-1]; r.b.closed != 1 || last.kind != 'c' {
+		t.Errorf("closed %d, last operation %c: the removal must come first", r.b.closed, last.kind)
+	}
+}
+
+// A deletion that was asked for and given up before all nodes had attached leaves nothing behind.
+func TestAbortBeforeServing(t *testing.T) {
+	r := newRig(t, queue.Options{})
+	r.cut["c"] = true
+	r.failover("b", len(r.b.log), true)
+	if _, err := r.atts["b"].PrepareDelete(ch(1), false, false); err != nil {
+		t.Fatal(err)
+	}
+	r.run()
+	r.atts["b"].CloseChannel(ch(1))
+	r.run()
+	r.cut["c"] = false
+	r.pub("b", 2, "m1")
+	r.get("c", 1)
+	r.want("c1 m1")
+}
+
+// The same before its consumer's node has attached: nobody knows yet who needs the origin.
+func TestOriginStaysWhileGathering(t *testing.T) {
+	r := newRig(t, queue.Options{})
+	r.consume("b", 1, origin.Consume{Tag: "t "})
+	before := len(r.b.log)
+	r.pub("c", 1, "m1")
+	r.want("b1 t m1")
+	r.cut["b"] = true
+	r.failover("c", before, true)
+	r.stable()
+	r.want("c1 confirmed 1-1")
+	r.atts["c"].CloseChannel(ch(1))
+	r.consume("c", 2, origin.Consume{Tag: "u "})
+	r.cut["b"] = false
+	r.want()
+	if !r.proc.Serving() {
+		t.Fatal("b has not attached")
+	}
+	r.ack("b", 1, "m1")
+	r.wantHeld("")
+	if r.b.closed != 1 {
+		t.Errorf("closed %d", r.b.closed)
+	}
+}

@@ -332,3 +332,20 @@ type failing struct {
 }
 
 func (f failing) AttachOrigin(backingqueue.OriginID, uint64) error { return f.err }
+
+// One Flush delivers so much and no more; the next goes on where it stopped.
+func TestFlushBudget(t *testing.T) {
+	const n = 5000
+	r := newRig(t, queue.Options{ConsumerWindow: protocol.Credit{Count: n, Bytes: 1 << 40}})
+	id := backingqueue.OriginID{Node: "rabbit@x"}
+	r.b.append(fakeOp{kind: 'a', origin: id, number: 1})
+	for i := range uint64(n) {
+		r.b.append(fakeOp{kind: 'p', origin: id, number: i + 1, entry: backingqueue.Entry{
+			Seq: i + 1, Ref: 1, Number: i + 1, Message: message.Message{Body: []byte("m")},
+		}})
+	}
+	r.consume("b", 1, origin.Consume{Tag: "t "})
+	if c := r.proc.Counters(); c.Unacked != n || len(r.seen) != n {
+		t.Errorf("%d of %d delivered, %d seen", c.Unacked, n, len(r.seen))
+	}
+}

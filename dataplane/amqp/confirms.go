@@ -96,7 +96,7 @@ func (c *confirms) flush(out []confirmFrame) []confirmFrame {
 		if at == confirmWaiting {
 			break
 		}
-		if at == confirmSent || first != 0 && at != state {
+		if first != 0 && at != state {
 			end()
 		}
 		if at != confirmSent && first == 0 {

@@ -20,10 +20,11 @@ func TestConfirmsAgainstModel(t *testing.T) {
 		check := func() {
 			for _, f := range c.flush(nil) {
 				frames++
-				covered := 0
+				covered, lowest := 0, f.tag
 				for seq := range outstanding {
 					if seq == f.tag || f.multiple && seq < f.tag {
 						covered++
+						lowest = min(lowest, seq)
 						ok, answered := said[seq]
 						if !answered || ok == f.nack {
 							t.Fatalf("seed %d: frame %+v covers %d, about which the backend said %t, %t", seed, f, seq, ok, answered)
@@ -31,8 +32,8 @@ func TestConfirmsAgainstModel(t *testing.T) {
 						delete(outstanding, seq)
 					}
 				}
-				if covered == 0 {
-					t.Fatalf("seed %d: frame %+v covers nothing", seed, f)
+				if uint64(covered) != f.tag-lowest+1 {
+					t.Fatalf("seed %d: frame %+v covers %d from %d on: nothing, or some that were answered before", seed, f, covered, lowest)
 				}
 			}
 			for seq := range said {

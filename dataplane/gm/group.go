@@ -279,10 +279,17 @@ func (g *Group) Idle() bool {
 func (g *Group) Take(dst []Output) []Output {
 	g.flush()
 	dst = append(dst, g.outputs...)
+	if n := len(g.outputs); cap(g.outputs) > keptOutputs && n < cap(g.outputs)/4 {
+		g.outputs = nil // a burst is over
+		return dst
+	}
 	clear(g.outputs)
 	g.outputs = g.outputs[:0]
 	return dst
 }
+
+// keptOutputs is the capacity that an idle group keeps for outputs.
+const keptOutputs = 64
 
 // Outputs is Take into a buffer of the group's own, valid until the next call of Outputs.
 func (g *Group) Outputs() []Output {

@@ -66,6 +66,7 @@ func (g *Group) Receive(from Member, frame []byte) error {
 	if why == "" {
 		why = g.dispatch(from, &g.rx)
 	}
+	g.rx.raw, g.rx.body = nil, nil // an idle group holds no frame
 	if why != "" {
 		return &FrameError{From: from, Reason: why}
 	}

@@ -37,6 +37,7 @@ type inst struct {
 // row is what one member knows of one sender. base and next are places in the sender's sent.
 type row struct {
 	seen       bool
+	known      bool // from its baseline on, or from the view that brought it
 	base, next int
 	last       uint64 // number of the last delivered one
 	depMax     uint64 // the highest number that something delivered depends on
@@ -93,7 +94,7 @@ func (w *world) observe(in *inst, o gm.Output) {
 		for _, b := range o.Baselines {
 			id := w.ids[b.Sender]
 			r := in.row(id)
-			r.seen, r.last = true, b.Number
+			r.seen, r.known, r.last = true, true, b.Number
 			r.base = w.insts[id].after(b.Number)
 			r.next = r.base
 			if !slices.Contains(in.view.Members, b.Sender) {
@@ -129,6 +130,7 @@ func (w *world) onView(in *inst, o gm.Output) {
 	for _, m := range o.View.Members {
 		id := w.ids[m]
 		in.row(id).seen = true
+		in.row(id).known = in.row(id).known || in.joined
 		if !slices.Contains(in.view.Members, m) {
 			in.needFrom[id] = o.Number
 		}
@@ -333,5 +335,13 @@ func (w *world) checkRestRow(in, s *inst) {
 		}
 	case !r.closed:
 		w.fail("I5", "member %d never closed member %d", in.id, s.id)
+	case r.known && !in.raised:
+		for _, m := range w.latest().Members {
+			other := w.insts[w.ids[m]]
+			if s.id < len(other.rows) && other.rows[s.id].known && !other.raised && other.rows[s.id].next != r.next {
+				w.fail("I1", "of member %d, which left, member %d delivered %d messages, member %d %d",
+					s.id, in.id, r.next, other.id, other.rows[s.id].next)
+			}
+		}
 	}
 }

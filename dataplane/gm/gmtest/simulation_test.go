@@ -57,7 +57,7 @@ func TestSimulation(t *testing.T) {
 	}
 	wg.Wait()
 	t.Logf("%d seeds, %d steps, %d messages, %v\n%+v", seeds, steps.Load(), messages.Load(), time.Since(begin).Round(time.Millisecond), total)
-	if seeds >= 300 && !t.Failed() {
+	if seeds >= 2000 && !t.Failed() {
 		for i, n := range total.fields() {
 			if *n == 0 {
 				t.Errorf("situation %d never came up: %+v", i, total)

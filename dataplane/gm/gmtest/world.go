@@ -102,7 +102,6 @@ type world struct {
 	buf   []gm.Output
 	res   Result
 	quiet bool // no more faults
-	fails int  // members that crashed and are still in the newest view
 }
 
 // plan is what one seed varies besides the order of events.

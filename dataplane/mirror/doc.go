@@ -44,7 +44,7 @@
 // incarnation, connection, channel; ref is the short name of an origin, which no other origin of the queue ever has.
 //
 //	code name          class    fields
-//	 1   NewMaster     Barrier  epoch, firstSeq, lossy
+//	 1   NewMaster     Barrier  epoch, firstSeq, flags (1: lossy)
 //	 2   MasterEnds    Control  epoch
 //	 3   Position      Barrier  epoch, nextSeq, oldestSeq, messages held, next ref, [[node, incarnation, joinIndex]…] whom it
 //	                            concerns, [epoch, firstSeq, …], [floor epoch, floor seq, known]
@@ -54,7 +54,7 @@
 //	 7   Delivered     Control  ranges
 //	 8   OriginOpened  Control  ref, lowest number still kept - 1, identity
 //	 9   OriginClosed  Control  ref
-//	10   Origins       Control  first chunk, [[ref, number, identity, loss, refused ranges]…]
+//	10   Origins       Control  true in the first chunk, [[ref, number, identity, loss, refused ranges]…]
 //	11   NeedPosition  Control
 //
 // 12 and 13 are kept for SyncStart and SyncEnd. Publish costs 40 bytes at most beside the body and the names.

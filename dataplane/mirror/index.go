@@ -5,6 +5,7 @@ import "fmt"
 // index finds messages by origin and number: runs of publishes that stand one behind the other, per origin ascending. It may
 // name positions that were removed since.
 type index struct {
+	from uint64 // the lowest position that it knows of
 	runs map[uint64][]run
 }
 
@@ -31,11 +32,11 @@ func (x *index) find(ref, number uint64) (seq uint64, ok bool) {
 	return 0, false
 }
 
-// lookup finds a held message; it builds the index at first use in a term.
-func (r *Replica) lookup(ref, number uint64) (seq uint64, ok bool, err error) {
-	if r.term.index == nil {
-		x := &index{runs: map[uint64][]run{}}
-		for seq, ok := r.q.Next(0); ok; seq, ok = r.q.Next(seq + 1) {
+// lookup finds a held message at from or above; it builds the index at first use in a term.
+func (r *Replica) lookup(from, ref, number uint64) (seq uint64, ok bool, err error) {
+	if r.term.index == nil || r.term.index.from > from {
+		x := &index{from: from, runs: map[uint64][]run{}}
+		for seq, ok := r.q.Next(from); ok; seq, ok = r.q.Next(seq + 1) {
 			e, held, err := r.q.Get(seq)
 			if err != nil {
 				return 0, false, r.failed(fmt.Sprintf("read position %d", seq), err)

@@ -135,6 +135,11 @@ func shift(s []waiting, n int) []waiting {
 // has failed.
 type backing struct{ r *Replica }
 
+var (
+	_ queue.Backing     = backing{}
+	_ queue.OriginTable = backing{}
+)
+
 func (b backing) attached(id backingqueue.OriginID) (*originState, error) {
 	if b.r.role != Master {
 		return nil, fmt.Errorf("queue %q, epoch %d: %w", b.r.cfg.Name, b.r.a.Epoch, ErrNotActing)
@@ -191,7 +196,7 @@ func (r *Replica) known(s *originState, number uint64) (queue.Taken, uint64, err
 	}
 	var seq uint64
 	if number <= r.meta.losses[s.Ref] {
-		held, ok, err := r.lookup(s.Ref, number)
+		held, ok, err := r.lookup(0, s.Ref, number)
 		if err != nil {
 			return 0, 0, err
 		}
@@ -385,13 +390,17 @@ func (b backing) Delivered(rs []backingqueue.Range) error {
 	return r.tell(encodeDelivered(rs))
 }
 
-// Find implements queue.Backing. The first call in a term reads the whole queue once.
+// Find implements queue.Backing. A message can stand at another position than the one under which it was delivered only if it
+// was lost and published again under a later epoch, so only what the first failover left behind it is looked at, and read
+// once in a term. A caller that finds EpochOf(position) to be the epoch of the delivery need not ask: then the position is
+// shared history, and the message is there or was removed.
 func (b backing) Find(id backingqueue.OriginID, number uint64) (seq uint64, ok bool) {
 	s := b.r.origin.byID[id]
-	if s == nil || number > s.Number {
+	from, again := b.r.meta.again()
+	if s == nil || number > s.Number || !again {
 		return 0, false
 	}
-	seq, ok, err := b.r.lookup(s.Ref, number)
+	seq, ok, err := b.r.lookup(from, s.Ref, number)
 	return seq, ok && err == nil
 }
 
@@ -400,10 +409,20 @@ func (b backing) Next(from uint64) (uint64, bool)                  { return b.r.
 func (b backing) EpochOf(seq uint64) uint64                        { return b.r.meta.epochOf(seq) }
 func (b backing) Stats() backingqueue.Stats                        { return b.r.q.Stats() }
 
-// OriginOf is the origin that entries name by ref; ok is false once it is closed.
-func (r *Replica) OriginOf(ref uint64) (id backingqueue.OriginID, ok bool) {
-	if s := r.origin.byRef[ref]; s != nil {
+// OriginOf implements queue.OriginTable.
+func (b backing) OriginOf(ref uint64) (id backingqueue.OriginID, ok bool) {
+	if s := b.r.origin.byRef[ref]; s != nil {
 		return s.ID, true
 	}
 	return backingqueue.OriginID{}, false
+}
+
+// Origins implements queue.OriginTable.
+func (b backing) Origins() []backingqueue.Origin {
+	refs := b.r.origin.refs()
+	os := make([]backingqueue.Origin, len(refs))
+	for i, ref := range refs {
+		os[i] = b.r.origin.byRef[ref].Origin
+	}
+	return os
 }

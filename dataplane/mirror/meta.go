@@ -62,6 +62,20 @@ func (m *meta) begin(epoch, first uint64) {
 	}
 }
 
+// again is where the positions begin that may hold a message which an earlier epoch delivered from another position: what
+// only a master that died had was published again under the next one. ok is false if there was no next one.
+func (m *meta) again() (from uint64, ok bool) {
+	switch {
+	case len(m.epochs) == 0:
+		return 0, false
+	case m.epochs[0].epoch > 1:
+		return m.epochs[0].first, true
+	case len(m.epochs) == 1:
+		return 0, false
+	}
+	return m.epochs[1].first, true
+}
+
 // epochOf is the epoch that gave seq, 0 if that is not known.
 func (m *meta) epochOf(seq uint64) uint64 {
 	i, found := slices.BinarySearchFunc(m.epochs, seq, func(e epochStart, seq uint64) int {

@@ -35,7 +35,7 @@ type op struct {
 	code   opCode
 	epoch  uint64                // NewMaster, MasterEnds, Position
 	seq    uint64                // NewMaster: firstSeq; Position: nextSeq; Publish
-	lossy  bool                  // NewMaster
+	flags  uint64                // NewMaster
 	ref    uint64                // Publish, Refused, OriginOpened, OriginClosed; Position: the next ref
 	number uint64                // Publish, Refused; OriginOpened: the lowest that is still kept, less one
 	count  int                   // Remove: how many messages the master dropped; Position: how many it holds
@@ -68,9 +68,12 @@ func head(b []byte, fields int, code opCode) []byte {
 	return wire.AppendUint(wire.AppendArray(b, fields+1), uint64(code))
 }
 
-func encodeNewMaster(epoch, first uint64, lossy bool) []byte {
+// flagLossy of NewMaster: promoted without being synchronised.
+const flagLossy = 1
+
+func encodeNewMaster(epoch, first, flags uint64) []byte {
 	b := head(start(24), 3, opNewMaster)
-	return wire.AppendBool(wire.AppendUint(wire.AppendUint(b, epoch), first), lossy)
+	return wire.AppendUint(wire.AppendUint(wire.AppendUint(b, epoch), first), flags)
 }
 
 func encodeMasterEnds(epoch uint64) []byte {
@@ -204,7 +207,7 @@ func decodeOps(payload []byte, f func(*op) error) error {
 func (o *op) decode(r *wire.Reader) (fields int, err error) {
 	switch o.code {
 	case opNewMaster:
-		o.epoch, o.seq, o.lossy = r.Uint(), r.Uint(), r.Bool()
+		o.epoch, o.seq, o.flags = r.Uint(), r.Uint(), r.Uint()
 		return 3, nil
 	case opMasterEnds:
 		o.epoch = r.Uint()

@@ -18,7 +18,7 @@ func sampleOps() map[string][]byte {
 	id := backingqueue.OriginID{Node: "rabbit@x", Incarnation: 3, Connection: 1 << 40, Channel: 65535}
 	rs := []backingqueue.Range{{First: 1, Last: 1}, {First: 300, Last: 70000}}
 	return map[string][]byte{
-		"newmaster":    encodeNewMaster(7, 1<<33, true),
+		"newmaster":    encodeNewMaster(7, 1<<33, flagLossy),
 		"masterends":   encodeMasterEnds(7),
 		"publish":      encodePublish(&backingqueue.Entry{Seq: 9, Ref: 2, Number: 4, Message: message.Message{Exchange: "e", RoutingKey: "k", Body: []byte("b"), Persistent: true}}),
 		"refused":      encodeRefused(2, 5),
@@ -125,10 +125,25 @@ func TestMeta(t *testing.T) {
 // TestEpochTable: the epoch of a position, and epochs that gave none.
 func TestEpochTable(t *testing.T) {
 	var m meta
+	if _, ok := m.again(); ok {
+		t.Error("no epoch, and messages were published again")
+	}
 	m.begin(1, 1)
+	if _, ok := m.again(); ok {
+		t.Error("one epoch, and messages were published again")
+	}
 	m.begin(2, 10)
 	m.begin(4, 10) // epoch 2 gave nothing
 	m.begin(5, 30)
+	if from, ok := m.again(); !ok || from != 10 {
+		t.Errorf("published again from %d on", from)
+	}
+	first := meta{}
+	first.begin(1, 1)
+	first.begin(2, 1) // all that epoch 1 gave died with its master
+	if from, ok := first.again(); !ok || from != 1 {
+		t.Errorf("published again from %d on", from)
+	}
 	for seq, want := range map[uint64]uint64{0: 0, 1: 1, 9: 1, 10: 4, 29: 4, 30: 5, 1000: 5} {
 		if got := m.epochOf(seq); got != want {
 			t.Errorf("position %d: epoch %d, want %d", seq, got, want)

@@ -45,7 +45,8 @@ func (r *Replica) closing() bool {
 // act begins a term: the epoch is written down and announced before anything else is done under it.
 func (r *Replica) act() error {
 	lossy := r.lossy()
-	fresh := len(r.meta.epochs) == 0
+	fresh := len(r.meta.epochs) == 0 && r.a.Epoch == 1
+	var flags uint64
 	t := &r.term
 	r.term = term{
 		Term:     Term{Epoch: r.a.Epoch, Lossy: lossy, New: fresh},
@@ -57,6 +58,7 @@ func (r *Replica) act() error {
 			return err
 		}
 		r.markLoss()
+		flags |= flagLossy
 	}
 	r.term.FirstSeq = r.next
 	r.meta.begin(r.a.Epoch, r.next)
@@ -67,7 +69,7 @@ func (r *Replica) act() error {
 	}
 	r.stream = stream{epoch: r.a.Epoch, master: r.self}
 	if r.ring != nil {
-		if err := r.cast(gm.Barrier, encodeNewMaster(r.a.Epoch, r.next, lossy), true); err != nil {
+		if err := r.cast(gm.Barrier, encodeNewMaster(r.a.Epoch, r.next, flags), true); err != nil {
 			return err
 		}
 	}
@@ -79,7 +81,7 @@ func (r *Replica) act() error {
 	for _, ref := range r.origin.refs() {
 		s := r.origin.byRef[ref]
 		s.attached, s.confirmed, s.due = false, 0, 0
-		if !r.env.IncarnationUp(s.ID.Node, s.ID.Incarnation) {
+		if s.ID.Node != "" && !r.env.IncarnationUp(s.ID.Node, s.ID.Incarnation) {
 			if err := r.closeOrigin(s); err != nil {
 				return err
 			}

@@ -94,7 +94,7 @@ func TestTransfer(t *testing.T) {
 	if !slices.Equal(g.resigned, []Resignation{Suspended, Deposed}) {
 		t.Fatalf("resigned %v", g.resigned)
 	}
-	g.hear(mB, encodeNewMaster(2, 2, false))
+	g.hear(mB, encodeNewMaster(2, 2, 0))
 	g.hear(mB, pubOp(2, 2, "m2"))
 	if st := g.rep.Store().Stats(); st.Messages != 2 {
 		t.Fatalf("the old master does not follow: %+v", st)
@@ -237,17 +237,21 @@ func TestBaselineRaised(t *testing.T) {
 func TestNodeDownClosesOrigins(t *testing.T) {
 	g := newRig(t, mB, nil)
 	g.mirror(1)
-	g.down["x"] = true
+	g.hear(mA, encodeOriginOpened(2, 4, backingqueue.OriginID{Connection: 9, Channel: 3})) // the source of a dead letter
+	g.down["x"], g.down[""] = true, true
 	g.assign(5, 2, mB, 1, mB)
 	g.closed(mA)
 	g.lastOf(opOriginClosed)
-	if n := len(g.rep.Store().Origins()); n != 0 {
+	if n := len(g.rep.Store().Origins()); n != 1 {
 		t.Fatalf("%d origins are left", n)
 	}
 	g.attach(1) // another life of the same name
 	g.must(g.rep.NodeDown("x", 1))
-	if n := len(g.rep.Store().Origins()); n != 0 {
+	if n := len(g.rep.Store().Origins()); n != 1 {
 		t.Fatalf("%d origins are left", n)
+	}
+	if os := g.rep.Backing().(queue.OriginTable).Origins(); len(os) != 1 || os[0].Ref != 2 || os[0].Number != 4 {
+		t.Fatalf("table %+v", os)
 	}
 	g.publishUnknown()
 	g.must(g.rep.Output(gm.Output{Kind: gm.Expelled}))

@@ -33,7 +33,7 @@ func TestPromotionWaits(t *testing.T) {
 	h.role(Promoting) // of an older view
 	h.must(h.rep.GrantsClear(5))
 	h.role(Master)
-	if o := h.lastOf(opNewMaster); o.epoch != 2 || o.seq != 2 || o.lossy {
+	if o := h.lastOf(opNewMaster); o.epoch != 2 || o.seq != 2 || o.flags != 0 {
 		t.Fatalf("NewMaster %+v", o)
 	}
 }
@@ -50,7 +50,7 @@ func TestNewMasterPersisted(t *testing.T) {
 	g.hear(mA, pubOp(1, 1, "m1"))
 	g.assign(4, 2, mB, 2, mB, mC)
 	g.closed(mA)
-	g.hear(mB, encodeNewMaster(2, 2, false))
+	g.hear(mB, encodeNewMaster(2, 2, 0))
 	g.flush()
 	if n := g.persisted[mB]; n != 0 {
 		t.Fatalf("NewMaster told persisted (%d) before the messages of epoch 1 are durable", n)
@@ -58,6 +58,11 @@ func TestNewMasterPersisted(t *testing.T) {
 	g.sync()
 	if n := g.persisted[mB]; n != 1 {
 		t.Fatalf("NewMaster not told persisted: %d", n)
+	}
+	g.hear(mB, encodeNewMaster(3, 2, 0))
+	g.flush()
+	if n := g.persisted[mB]; n != 1 {
+		t.Fatal("NewMaster told persisted before the epoch table is durable")
 	}
 }
 

@@ -94,7 +94,7 @@ func (r *Replica) applyNewMaster(sender gm.Member, p *op) error {
 		return r.lose(why)
 	}
 	r.meta.begin(p.epoch, p.seq)
-	if p.lossy {
+	if p.flags&flagLossy != 0 {
 		r.markLoss()
 	}
 	return r.saveMeta()

@@ -415,8 +415,8 @@ func (d *Detector) setPaused(why string) {
 }
 
 // Gone judges, for a new leader, which of the incarnations that count as up are gone: those whose process is refused by all, those
-// that a newer incarnation of their node has replaced, and those that do not answer a heartbeat until ctx ends. It implements
-// metadata/raftstore's Prober.
+// that a newer incarnation of their node has replaced, and those that do not answer a heartbeat: until ctx ends, or until they
+// were silent for Unreachable and at least two intervals of it since they were asked. It implements metadata/raftstore's Prober.
 func (d *Detector) Gone(ctx context.Context, up []state.Place) []state.DownNode {
 	then := d.cfg.Clock()
 	verdicts := make([]*state.DownNode, len(up))
@@ -455,6 +455,11 @@ func (d *Detector) judge(ctx context.Context, then time.Duration, p state.Place)
 	wg.Go(func() { refused <- d.crashed(check, p.Node) })
 	ask := time.NewTicker(d.cfg.Timing.Interval)
 	defer ask.Stop()
+	d.mu.Lock()
+	patience := d.core.patience(then, p.Node)
+	d.mu.Unlock()
+	silent := time.NewTimer(patience)
+	defer silent.Stop()
 	d.send(p.Node, true)
 	for {
 		d.mu.RLock()
@@ -475,6 +480,8 @@ func (d *Detector) judge(ctx context.Context, then time.Duration, p state.Place)
 			if r {
 				return gone(true)
 			}
+		case <-silent.C:
+			return gone(false)
 		case <-ctx.Done():
 			return gone(false)
 		}

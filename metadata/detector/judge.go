@@ -74,3 +74,9 @@ func (c *core) heardSince(then time.Duration, of state.Place) (alive, newer bool
 	}
 	return p.incarnation == of.Incarnation && p.heard > then, p.incarnation > of.Incarnation
 }
+
+// patience is how long a new leader waits for a node's answer: the time that it was silent before counts.
+func (c *core) patience(now time.Duration, node string) time.Duration {
+	left := c.t.Unreachable - (now - c.peer(now, node).heard)
+	return max(left, 2*c.t.Interval)
+}

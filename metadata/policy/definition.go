@@ -37,10 +37,13 @@ func (d Definition) Raw(key string) (value string, ok bool) {
 // String is the value of a key that is a JSON string; ok is false otherwise.
 func (d Definition) String(key string) (value string, ok bool) {
 	raw, ok := d.Raw(key)
-	if !ok || json.Unmarshal([]byte(raw), &value) != nil || !strings.HasPrefix(raw, `"`) {
+	if !ok || !strings.HasPrefix(raw, `"`) {
 		return "", false
 	}
-	return value, true
+	if !strings.Contains(raw, `\`) {
+		return raw[1 : len(raw)-1], true
+	}
+	return value, json.Unmarshal([]byte(raw), &value) == nil
 }
 
 // Int is the value of a key that is a JSON integer; ok is false otherwise.
@@ -96,18 +99,14 @@ type HA struct {
 func (d Definition) HA() HA {
 	h := HA{SyncMode: "manual", PromoteOnShutdown: "when-synced", PromoteOnFailure: "always", SyncStrategy: "online",
 		MinInSync: 1, MirrorTimeout: DefaultMirrorTimeout}
-	h.Mode, _ = d.String("ha-mode")
-	switch h.Mode {
-	case "exactly":
-		n, _ := d.Int("ha-params")
-		h.Count = int(max(n, 1))
-	case "nodes":
-		h.Nodes, _ = d.Strings("ha-params")
-	}
-	for key, dst := range map[string]*string{"ha-sync-mode": &h.SyncMode, "ha-promote-on-shutdown": &h.PromoteOnShutdown,
-		"ha-promote-on-failure": &h.PromoteOnFailure, "ha-sync-strategy": &h.SyncStrategy} {
-		if v, ok := d.String(key); ok {
-			*dst = v
+	h.Mode, h.Count, h.Nodes = d.Placement()
+	for _, word := range []struct {
+		key string
+		dst *string
+	}{{"ha-sync-mode", &h.SyncMode}, {"ha-promote-on-shutdown", &h.PromoteOnShutdown},
+		{"ha-promote-on-failure", &h.PromoteOnFailure}, {"ha-sync-strategy", &h.SyncStrategy}} {
+		if v, ok := d.String(word.key); ok {
+			*word.dst = v
 		}
 	}
 	if n, ok := d.Int("ha-sync-batch-size"); ok && n > 1 {
@@ -121,6 +120,19 @@ func (d Definition) HA() HA {
 	}
 	h.Locator = d.locator()
 	return h
+}
+
+// Placement are ha-mode and what belongs to it of ha-params: the count (exactly) or the nodes (nodes).
+func (d Definition) Placement() (mode string, count int, nodes []string) {
+	mode, _ = d.String("ha-mode")
+	switch mode {
+	case "exactly":
+		n, _ := d.Int("ha-params")
+		count = int(max(n, 1))
+	case "nodes":
+		nodes, _ = d.Strings("ha-params")
+	}
+	return mode, count, nodes
 }
 
 // DefaultMirrorTimeout is ha-mirror-timeout's default in milliseconds (metadata.md, Promotion).

@@ -20,8 +20,8 @@
 // follower has applied an entry, median):
 //
 //	CommitTimeout 50 ms, the default        88 ms
-//	CommitTimeout 5 ms                      8.6 ms, and some 130 messages per second and follower for ever
-//	default, and a nudge after each commit  0.2 ms, and nothing while nothing is committed
+//	CommitTimeout 5 ms                      8.6 ms; idle, three nodes use 4.3 % of a core
+//	default, and a nudge after each commit  0.2 ms; idle, they use 1.5 %, as with the default alone
 //
 // An empty barrier after each commit would cost a disk write on every node. So the leader nudges: after a commit it sends each
 // follower what hashicorp/raft itself would send after CommitTimeout, an empty AppendEntries that names the committed

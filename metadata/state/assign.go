@@ -12,8 +12,8 @@ func (q *Queue) rule() placement.Rule {
 	if q.Exclusive {
 		return placement.Rule{} // never mirrored, whatever matches (metadata.md, Effective policy)
 	}
-	ha := q.Effective.HA()
-	return placement.Rule{Mode: ha.Mode, Count: ha.Count, Nodes: ha.Nodes}
+	mode, count, nodes := q.Effective.Placement()
+	return placement.Rule{Mode: mode, Count: count, Nodes: nodes}
 }
 
 func (q *Queue) copies() []placement.Copy {

@@ -11,7 +11,7 @@ import (
 
 // machine drives a State through encoded commands, as Raft does.
 type machine struct {
-	t     *testing.T
+	t     testing.TB
 	s     *State
 	index uint64
 }

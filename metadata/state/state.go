@@ -37,7 +37,9 @@ func (s *State) putQueue(now *Queue) {
 	s.count(was, -1)
 	s.count(now, +1)
 	s.queues.put(now.ID, now)
-	s.queueNames.put(key(now.Vhost, now.Name), now.ID)
+	if was == nil {
+		s.queueNames.put(key(now.Vhost, now.Name), now.ID)
+	}
 	if i, ok := s.touched[now.ID]; ok {
 		s.changes[i].Queue = now
 		return

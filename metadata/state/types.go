@@ -289,7 +289,7 @@ func (q *Queue) MasterMember() (m Member, ok bool) {
 }
 
 // Mirrored says whether a mirroring policy applies, even if there is no mirror (reference P1: such a queue has the ring).
-func (q *Queue) Mirrored() bool { return !q.Exclusive && q.Effective.HA().Mode != "" }
+func (q *Queue) Mirrored() bool { return q.rule().Mode != "" }
 
 // Mirrors are the nodes of the mirrors in the view in age order, the master left out, and the synchronised ones of
 // them: what list_queues shows as slave_pids and synchronised_slave_pids.

@@ -15,6 +15,8 @@ import (
 type Options struct {
 	Trace    io.Writer // one line per event, or nil
 	Mutation mutation.Rule
+	// KeepAside replaces Config.KeepAside if it is not 0: a narrow one makes members give links up (R5).
+	KeepAside int
 }
 
 // Result tells what a run did: the same for the same seed.
@@ -26,9 +28,9 @@ type Result struct {
 
 // Coverage counts the situations that a schedule must reach now and then to be worth anything.
 type Coverage struct {
-	Crashes, TwoAtOnce, CloserClosing, JoinerPred, Expelled, Zombie   int
-	Lag2, Joins, JoinsWithFault, TwoJoiners, JoinBehindSender         int
-	Breaks, Raised, Closed, Fragments, Full, Rejoined, Alone, Blocked int
+	Crashes, TwoAtOnce, CloserClosing, JoinerPred, Expelled, Zombie             int
+	Lag2, Joins, JoinsWithFault, TwoJoiners, JoinBehindSender                   int
+	Breaks, Raised, Closed, Fragments, Full, Rejoined, Alone, Blocked, Overflow int
 }
 
 // Add sums up.
@@ -42,7 +44,7 @@ func (c *Coverage) fields() []*int {
 	return []*int{
 		&c.Crashes, &c.TwoAtOnce, &c.CloserClosing, &c.JoinerPred, &c.Expelled, &c.Zombie, &c.Lag2, &c.Joins,
 		&c.JoinsWithFault, &c.TwoJoiners, &c.JoinBehindSender, &c.Breaks, &c.Raised, &c.Closed, &c.Fragments, &c.Full,
-		&c.Rejoined, &c.Alone, &c.Blocked,
+		&c.Rejoined, &c.Alone, &c.Blocked, &c.Overflow,
 	}
 }
 
@@ -126,6 +128,9 @@ type plan struct {
 func newWorld(seed uint64, opt Options) *world {
 	w := &world{rng: rand.New(rand.NewPCG(seed, 0x6a09e667f3bcc908)), opt: opt, ids: map[gm.Member]int{}}
 	w.plan = w.drawPlan()
+	if opt.KeepAside > 0 {
+		w.plan.config.KeepAside = opt.KeepAside
+	}
 	n := w.plan.slots
 	w.gen = make([][]int, n)
 	w.queue = make([][][]item, n)

@@ -15,6 +15,13 @@ import (
 // batchLimit is the most events that are handled before EndBatch, so that confirms do not wait for a long mailbox.
 const batchLimit = 512
 
+// Output buffers: more outputs at once than burstOutputs are a burst; see trim.
+const (
+	burstOutputs = 64
+	quietRuns    = 16
+	maxWarm      = 128
+)
+
 // Errors of posting.
 var (
 	// ErrMailboxFull: the actor does not keep up; the event was not taken.
@@ -40,7 +47,10 @@ type Actor struct {
 	handler Handler
 	member  *Member // touched on the actor's goroutine only
 
-	outs []gm.Output // buffer of drain, while a goroutine runs
+	grown bool // the member's output buffers have grown in a burst
+	burst bool // there was one since the actor last went idle
+	warm  bool // grown, and kept within maxWarm
+	quiet int  // times gone idle since the last burst
 
 	closed  atomic.Bool // set under mu
 	mu      sync.Mutex
@@ -181,15 +191,12 @@ func (a *Actor) ended() bool { return a.closed.Load() || a.host.closing.Load() }
 // run handles batches until the mailbox is empty.
 func (a *Actor) run() {
 	defer a.host.wg.Done()
-	outs := a.host.outputs.Get().(*[]gm.Output)
-	defer func() { a.host.outputs.Put(outs) }()
-	a.outs = *outs
 	for {
 		a.mu.Lock()
 		batch := a.queue
 		a.queue, a.bytes = nil, 0
 		if len(batch) == 0 || a.ended() {
-			*outs, a.outs = a.outs, nil
+			a.trim()
 			a.running = false
 			a.mu.Unlock()
 			if a.ended() {
@@ -224,6 +231,7 @@ func (a *Actor) end(batch []event) {
 	if a.member != nil {
 		a.member.Leave()
 	}
+	a.cool()
 }
 
 func (a *Actor) batch(events []event) {
@@ -270,10 +278,13 @@ func (a *Actor) drain() bool {
 	seen := false
 	for a.member != nil {
 		m := a.member
-		outs := m.group.Take(a.outs[:0])
-		a.outs = outs
+		// Outputs and not Take: it does not give up its buffer on each empty answer, and copies nothing.
+		outs := m.group.Outputs()
 		if len(outs) == 0 {
 			break
+		}
+		if len(outs) > burstOutputs {
+			a.grown, a.burst = true, true
 		}
 		for i := range outs {
 			if a.member != m {
@@ -289,9 +300,41 @@ func (a *Actor) drain() bool {
 				a.handler.HandleOutput(outs[i])
 			}
 		}
-		clear(outs)
 	}
 	return seen
+}
+
+// trim is called when the actor goes idle. A member's buffers that grew in a burst are kept for the next one, on at most
+// maxWarm actors, until the actor has gone idle quietRuns times without a burst. There are no outputs.
+func (a *Actor) trim() {
+	if !a.grown {
+		return
+	}
+	if a.quiet++; a.burst {
+		a.burst, a.quiet = false, 0
+	}
+	if a.member != nil && a.quiet < quietRuns {
+		if !a.warm && a.host.warm.Add(1) > maxWarm {
+			a.host.warm.Add(-1)
+		} else {
+			a.warm = true
+			return
+		}
+	}
+	if a.member != nil {
+		for range 2 { // both buffers
+			a.member.group.Outputs()
+			a.member.group.Take(nil)
+		}
+	}
+	a.cool()
+}
+
+func (a *Actor) cool() {
+	if a.grown = false; a.warm {
+		a.warm = false
+		a.host.warm.Add(-1)
+	}
 }
 
 // shutOut drops ring frames of a link from now on.

@@ -8,7 +8,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"warren/dataplane/gm"
 	"warren/dataplane/link"
 )
 
@@ -72,10 +71,11 @@ type Host struct {
 	log   *slog.Logger
 	wg    sync.WaitGroup
 
-	// Buffers that only an actor at work needs: 10,000 idle ones hold none.
-	queues, outputs sync.Pool
+	// Mailboxes that only an actor at work needs: 10,000 idle ones hold none.
+	queues sync.Pool
 
 	overflows atomic.Uint64 // mailboxes that were full
+	warm      atomic.Int64  // actors that keep large output buffers
 	closing   atomic.Bool
 	life      sync.RWMutex // held to set closing, and to begin a goroutine
 
@@ -102,7 +102,6 @@ func NewHost(links Links, cfg Config) *Host {
 	}
 	h.log = h.cfg.Log.With("node", h.node)
 	h.queues.New = func() any { q := make([]event, 0, 64); return &q }
-	h.outputs.New = func() any { o := make([]gm.Output, 0, 64); return &o }
 	links.HandleFrame(KindRing, h.ringFrame)
 	links.HandleFrame(KindReset, h.resetFrame)
 	links.HandleFrame(KindResetDone, h.resetDoneFrame)

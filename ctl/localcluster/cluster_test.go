@@ -250,6 +250,19 @@ func TestStartIsBounded(t *testing.T) {
 	}
 }
 
+func TestNodeThatWaitsForTheOthersIsLeftRunning(t *testing.T) {
+	r, _ := newRunner(t, "good")
+	r.StartLimit = 200 * time.Millisecond
+	r.Ready = func(context.Context, Node, int) error { return errors.New("it is paused") }
+	err := r.StartNode(t.Context(), r.Nodes()[0])
+	if err == nil || !strings.Contains(err.Error(), "it is paused") || !strings.Contains(err.Error(), "goes on waiting") {
+		t.Errorf("got %v", err)
+	}
+	if _, ok := r.Nodes()[0].Process(); !ok {
+		t.Error("the node was stopped")
+	}
+}
+
 func TestNodeThatDoesNotStopIsKilled(t *testing.T) {
 	r, log := newRunner(t, "deaf")
 	if err := r.Start(t.Context()); err != nil {

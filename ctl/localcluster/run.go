@@ -48,35 +48,7 @@ func (r *Runner) Start(ctx context.Context) error {
 	if len(missing) == 0 {
 		return fmt.Errorf("all %d nodes in %s run already", len(nodes), r.dir)
 	}
-	return r.start(ctx, missing, len(nodes))
-}
-
-// StartNode starts one node that does not run and returns when it is up.
-func (r *Runner) StartNode(ctx context.Context, n Node) error {
-	return r.start(ctx, []Node{n}, 1)
-}
-
-func (r *Runner) start(ctx context.Context, nodes []Node, running int) error {
-	ctx, cancel := context.WithTimeout(ctx, r.StartLimit)
-	defer cancel()
-	var started []*child
-	err := func() error {
-		for _, n := range nodes {
-			c, err := r.spawn(n, r.Binary)
-			if err != nil {
-				return err
-			}
-			started = append(started, c)
-			r.Progress("%s started, process %d", n.Name, c.process.PID)
-		}
-		for _, c := range started {
-			if err := r.waitUp(ctx, c, running); err != nil {
-				return err
-			}
-			r.Progress("%s is up", c.node.Name)
-		}
-		return nil
-	}()
+	started, err := r.start(ctx, missing, len(nodes))
 	if err == nil {
 		return nil
 	}
@@ -85,6 +57,37 @@ func (r *Runner) start(ctx context.Context, nodes []Node, running int) error {
 		left[i] = c.node
 	}
 	return errors.Join(err, r.stop(context.WithoutCancel(ctx), left))
+}
+
+// StartNode starts one node that does not run and returns when it is up. A node that only waits for the others, as after a
+// failure of all, goes on waiting when the error is returned: they may be started next.
+func (r *Runner) StartNode(ctx context.Context, n Node) error {
+	_, err := r.start(ctx, []Node{n}, 1)
+	if _, alive := n.Process(); err != nil && alive {
+		return fmt.Errorf("%w; the process goes on waiting", err)
+	}
+	return err
+}
+
+// start starts nodes and waits until they are up; it returns those that it started, whatever became of them.
+func (r *Runner) start(ctx context.Context, nodes []Node, running int) (started []*child, err error) {
+	ctx, cancel := context.WithTimeout(ctx, r.StartLimit)
+	defer cancel()
+	for _, n := range nodes {
+		c, err := r.spawn(n, r.Binary)
+		if err != nil {
+			return started, err
+		}
+		started = append(started, c)
+		r.Progress("%s started, process %d", n.Name, c.process.PID)
+	}
+	for _, c := range started {
+		if err := r.waitUp(ctx, c, running); err != nil {
+			return started, err
+		}
+		r.Progress("%s is up", c.node.Name)
+	}
+	return started, nil
 }
 
 func (r *Runner) waitUp(ctx context.Context, c *child, running int) error {

@@ -48,7 +48,7 @@ func queueArguments(d amqp.QueueDeclare, vhost string) (locator string, err erro
 }
 
 // consumerArguments translates a basic.consume.
-func consumerArguments(r amqp.Consume) (origin.Consume, error) {
+func consumerArguments(r amqp.Consume, client amqp.Table) (origin.Consume, error) {
 	args, err := amqp.AppendTable(nil, r.Arguments)
 	if err != nil {
 		return origin.Consume{}, amqp.Errorf(amqp.SyntaxError, "arguments of consumer '%s': %v", r.Tag, err)
@@ -66,9 +66,17 @@ func consumerArguments(r amqp.Consume) (origin.Consume, error) {
 		if !isBool {
 			return origin.Consume{}, amqp.Errorf(amqp.PreconditionFailed, "invalid arg 'x-cancel-on-ha-failover': %v is not a boolean", v)
 		}
-		c.CancelOnFailover = on
+		c.CancelOnFailover = on && announces(client, "consumer_cancel_notify")
 	}
 	return c, nil
+}
+
+// announces says whether a client's properties announce a capability. One that could not be told of a cancellation is
+// attached again instead (field report B52).
+func announces(client amqp.Table, capability string) bool {
+	capabilities, _ := client["capabilities"].(amqp.Table)
+	on, _ := capabilities[capability].(bool)
+	return on
 }
 
 func integer(v any) (int64, bool) {

@@ -40,6 +40,7 @@ type (
 		up   []protocol.NodeID
 		gone protocol.NodeID // the incarnation that is not up any more, if any
 	}
+	evLinkUp   struct{ node protocol.NodeID }
 	evLinkDown struct{ node protocol.NodeID }
 	evGrants   struct{ view uint64 }
 	evFailed   struct{ c mirror.Command }
@@ -117,6 +118,8 @@ func (c *queueCopy) HandleEvent(ev any) {
 		err = c.deleted()
 	case evNodes:
 		err = c.nodesChanged(ev)
+	case evLinkUp:
+		c.process.LinkUp(ev.node)
 	case evLinkDown:
 		c.process.LinkDown(ev.node)
 	case evGrants:

@@ -461,6 +461,9 @@ func (l *life) linkUp(id protocol.NodeID) {
 	for _, a := range as {
 		a.linkUp(id)
 	}
+	for _, c := range l.copyList() {
+		c.post(evLinkUp{id})
+	}
 }
 
 func (l *life) linkDown(id protocol.NodeID) {

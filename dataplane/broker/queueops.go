@@ -31,7 +31,7 @@ func (c *channel) Consume(ctx context.Context, r amqp.Consume) error {
 	if err != nil {
 		return err
 	}
-	args, err := consumerArguments(r)
+	args, err := consumerArguments(r, c.sess.info.ClientProperties)
 	if err != nil {
 		return err
 	}

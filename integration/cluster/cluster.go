@@ -202,7 +202,7 @@ func (c *Cluster) verb(args ...string) {
 	defer cancel()
 	args = append([]string{"cluster", args[0], "--dir", c.Dir}, args[1:]...)
 	if out, err := c.command(ctx, args...).CombinedOutput(); err != nil {
-		c.t.Fatalf("warren %s: %v\n%s", strings.Join(args, " "), err, out)
+		c.t.Errorf("warren %s: %v\n%s", strings.Join(args, " "), err, out)
 	}
 }
 
@@ -214,6 +214,18 @@ func (c *Cluster) StopNode(i int) { c.t.Helper(); c.verb("stop-node", strconv.It
 
 // StartNode starts node i again, on the data it left.
 func (c *Cluster) StartNode(i int) { c.t.Helper(); c.verb("start-node", strconv.Itoa(i)) }
+
+// StartNodes starts nodes in that order, each as soon as the one before runs: none waits until the one before is up, since it
+// may need the others for that.
+func (c *Cluster) StartNodes(nodes ...int) {
+	c.t.Helper()
+	var wg sync.WaitGroup
+	for _, i := range nodes {
+		wg.Go(func() { c.StartNode(i) })
+		Eventually(c.t, startTimeout, c.Name(i)+" runs", func() bool { _, err := c.pid(i); return err == nil })
+	}
+	wg.Wait()
+}
 
 // Signal sends sig to node i's process.
 func (c *Cluster) Signal(i int, sig syscall.Signal) {

@@ -34,7 +34,8 @@ type Replica struct {
 	anchored  bool // this copy follows the stream from meta.baseline on
 	damaged   bool // recovery lost something: what is here is not what was vouched for
 	missing   int  // how many messages below the baseline the master holds and this copy does not
-	lines     []originLine
+	lines     []originLine // of the Origins messages since the first one
+	table     bool         // the first one was there
 	joiners   map[gm.Member]joiner
 	departed  map[gm.Member]bool // false: left the view and is not closed; true: closed
 	awaitEnds stream             // a planned move: act only after these MasterEnds
@@ -265,6 +266,7 @@ func (r *Replica) Output(o gm.Output) error {
 	case gm.Joined:
 		err = r.joined(o.Baselines)
 	case gm.BaselineRaised:
+		r.table = false
 		if r.anchored {
 			err = r.lose(fmt.Sprintf("baseline of %s raised from %d to %d", o.Sender.Node, o.From, o.Number))
 		}

@@ -226,8 +226,16 @@ func TestBaselineRaised(t *testing.T) {
 	if len(g.proposed) != 1 || g.rep.Synchronised() {
 		t.Fatalf("proposed %+v", g.proposed)
 	}
+	position := encodePosition(&op{epoch: 1, seq: 8, members: []gm.Member{mB}, epochs: []epochStart{{1, 1}}})
 	g.hear(mA, encodeOrigins(true, nil))
-	g.hear(mA, encodePosition(&op{epoch: 1, seq: 8, members: []gm.Member{mB}, epochs: []epochStart{{1, 1}}}))
+	g.must(g.rep.Output(gm.Output{Kind: gm.BaselineRaised, Sender: mA, From: 10, Number: 11}))
+	sent := len(g.sent)
+	g.hear(mA, position)
+	if len(g.sent) != sent+1 || g.rep.Synchronised() {
+		t.Fatal("took a position whose table of origins may have been jumped over")
+	}
+	g.hear(mA, encodeOrigins(true, nil))
+	g.hear(mA, position)
 	if st := g.rep.Store().Stats(); st.Messages != 0 || !g.rep.Synchronised() {
 		t.Fatalf("after the new position: %+v", st)
 	}
@@ -265,5 +273,45 @@ func (g *rig) publishUnknown() {
 	g.t.Helper()
 	if _, _, err := g.rep.Backing().Publish(chX, backingqueue.Entry{Number: 1}); !errors.Is(err, ErrUnknownOrigin) {
 		g.t.Fatalf("publish of an unknown origin: %v", err)
+	}
+}
+
+// If all the elders of a view died, the queue is what the joiner has. What it held before it joined is not part of the queue
+// once it has delivered anything of the new stream; if it has not, or saw no loss in between, it goes on from it.
+func TestEldersDied(t *testing.T) {
+	for name, c := range map[string]struct {
+		joined    bool
+		priorLoss uint64
+		held      int
+	}{"joined": {true, 0, 0}, "never joined": {false, 0, 3}, "a loss in its absence": {false, 2, 0}} {
+		g := newRig(t, mB, nil)
+		g.mirror(3)
+		g.sync()
+		g.must(g.rep.Close())
+
+		b2 := member3("b", 2, 9)
+		h := newRig(t, b2, g.store)
+		a := Assignment{Mirrored: true, Status: Running, View: gm.View{Version: 9, Members: []gm.Member{mC, b2}}, Synchronised: []bool{true}, Master: mC, Epoch: 3, LastLossEpoch: c.priorLoss}
+		h.must(h.rep.Assign(a))
+		if c.joined {
+			h.must(h.rep.Output(gm.Output{Kind: gm.Joined, Baselines: []gm.Baseline{{Sender: mC}, {Sender: b2}}}))
+		}
+		a.View, a.Master, a.Epoch, a.LastLossEpoch = gm.View{Version: 10, Members: []gm.Member{b2}}, b2, 4, 4
+		h.must(h.rep.Assign(a))
+		if !c.joined {
+			h.must(h.rep.Output(gm.Output{Kind: gm.Joined, Baselines: []gm.Baseline{{Sender: mC}, {Sender: b2}}}))
+		}
+		h.closed(mC)
+		h.must(h.rep.GrantsClear(10))
+		h.role(Master)
+		if n := h.rep.Store().Stats().Messages; n != c.held {
+			t.Fatalf("%s: goes on with %d messages, want %d", name, n, c.held)
+		}
+		if aside := h.reports[0].Kind == SetAside; aside != (c.held == 0) {
+			t.Fatalf("%s: reports %+v", name, h.reports)
+		}
+		if o := h.lastOf(opNewMaster); o.seq != 4 || o.flags != flagLossy {
+			t.Fatalf("%s: NewMaster %+v", name, o)
+		}
 	}
 }

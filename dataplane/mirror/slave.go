@@ -39,7 +39,7 @@ func (r *Replica) apply(sender gm.Member, p *op) (need bool, err error) {
 		return false, nil
 	case opOrigins:
 		if p.first {
-			r.lines = nil
+			r.lines, r.table = nil, true
 		}
 		r.lines = append(r.lines, p.lines...)
 		return false, nil
@@ -147,14 +147,17 @@ func (r *Replica) drop(rs []backingqueue.Range) (n, persistent int, err error) {
 
 // applyPosition tells a mirror that follows the stream nothing new; one that it names begins here.
 func (r *Replica) applyPosition(sender gm.Member, p *op) error {
-	lines := r.lines
-	r.lines = nil
+	lines, whole := r.lines, r.table
+	r.lines, r.table = nil, false
 	named := false
 	for _, m := range p.members {
 		named = named || m == r.self
 		if m != r.self && holds(r.view, m) {
 			r.joiners[m] = joiner{baseline: p.seq}
 		}
+	}
+	if named && !whole {
+		return r.lose("a position came without its table of origins")
 	}
 	if named {
 		return r.anchor(sender, p, lines)

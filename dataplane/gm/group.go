@@ -31,6 +31,7 @@ type Group struct {
 
 	outputs   []Output
 	spare     []Output
+	small     int // calls of Take in a row that needed little of a large buffer
 	rx        parsed
 	scratch   []byte
 	wantOpen  bool // somebody got ErrWindowFull
@@ -279,8 +280,10 @@ func (g *Group) Idle() bool {
 func (g *Group) Take(dst []Output) []Output {
 	g.flush()
 	dst = append(dst, g.outputs...)
-	if n := len(g.outputs); cap(g.outputs) > keptOutputs && n < cap(g.outputs)/4 {
-		g.outputs = nil // a burst is over
+	if cap(g.outputs) <= keptOutputs || len(g.outputs) > cap(g.outputs)/4 {
+		g.small = 0
+	} else if g.small++; g.small == 4 {
+		g.outputs, g.small = nil, 0 // a burst is over
 		return dst
 	}
 	clear(g.outputs)

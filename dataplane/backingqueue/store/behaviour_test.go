@@ -1,6 +1,7 @@
 package store
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -110,7 +111,7 @@ func TestTransientSpill(t *testing.T) {
 	if _, err := transient.Remove([]backingqueue.Range{{First: 1, Last: 200}}); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.s.tend(); err != nil {
+	if err := errors.Join(r.s.page(), r.s.tend()); err != nil {
 		t.Fatal(err)
 	}
 	if names := r.files("data/queues/2"); len(names) > 0 {
@@ -213,5 +214,98 @@ func TestSparseSegments(t *testing.T) {
 		if e, held, err := q.Get(seq); !held || err != nil || e.Delivered != (seq == 50) {
 			t.Fatalf("get %d: %v %v %v", seq, held, err, e.Delivered)
 		}
+	}
+}
+
+// rotate writes through another queue until every journal file that there is now has been dropped.
+func (r *rig) rotate() {
+	r.t.Helper()
+	q := r.s.lookup(99)
+	var h backingqueue.Queue
+	if q == nil {
+		h, _ = r.open(99)
+	} else {
+		h = q.h
+	}
+	newest := r.s.j.Files()[len(r.s.j.Files())-1].ID
+	for r.s.j.Files()[0].ID <= newest {
+		seq := h.Stats().NextSeq
+		r.fill(h, seq, 1, 200)
+		if _, err := h.Remove([]backingqueue.Range{{First: seq, Last: seq}}); err != nil {
+			r.t.Fatal(err)
+		}
+		r.flush()
+		if err := r.s.tend(); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+}
+
+func (r *rig) remove(q backingqueue.Queue, first, last uint64) {
+	r.t.Helper()
+	if _, err := q.Remove([]backingqueue.Range{{First: first, Last: last}}); err != nil {
+		r.t.Fatal(err)
+	}
+	r.flush()
+}
+
+// TestRemovalsOutliveTheirFiles: a removal of something in a segment is still known after the journal file that had it is
+// gone, and after the segment file that had it next is gone too.
+func TestRemovalsOutliveTheirFiles(t *testing.T) {
+	r := newRig(t, Options{JournalFileSize: 2000, JournalFiles: 1})
+	q, _ := r.open(1)
+	r.fill(q, 1, 40, 60)
+	r.flush()
+	r.rotate()
+	r.remove(q, 3, 3)
+	r.remove(q, 5, 6)
+	r.remove(q, 9, 9)
+	if _, err := q.Insert(testEntry(6, 60)); err != nil {
+		t.Fatal(err)
+	}
+	r.fill(q, 41, 20, 60)
+	r.flush()
+	r.rotate()
+	before := r.s.lookup(1).segs.Files()
+	if len(before) < 3 || before[0].Controls || !before[1].Controls {
+		t.Fatalf("the removals are not in the second of %+v", before)
+	}
+	r.remove(q, 23, 60)
+	r.rotate()
+	after := r.s.lookup(1).segs.Files()
+	if after[0].ID != before[0].ID || after[1].ID == before[1].ID {
+		t.Fatalf("segment files were %+v, now there are %+v", before, after)
+	}
+	r.stop()
+	r.start()
+	q, rec := r.open(1)
+	if rec.Damaged {
+		t.Fatalf("%+v", rec)
+	}
+	for seq := uint64(1); seq <= 60; seq++ {
+		if want := seq <= 22 && seq != 3 && seq != 5 && seq != 9; q.Has(seq) != want {
+			t.Errorf("holds %d: %v", seq, !want)
+		}
+	}
+}
+
+func TestTruncateOutlivesItsFile(t *testing.T) {
+	r := newRig(t, Options{JournalFileSize: 2000, JournalFiles: 1})
+	q, _ := r.open(1)
+	r.fill(q, 1, 20, 60)
+	r.flush()
+	r.rotate()
+	if _, err := q.Truncate(15); err != nil {
+		t.Fatal(err)
+	}
+	r.fill(q, 15, 2, 60)
+	r.flush()
+	r.rotate()
+	r.stop()
+	r.start()
+	q, _ = r.open(1)
+	r.check(q, 1, 16)
+	if st := q.Stats(); st.NextSeq != 17 {
+		t.Fatalf("%+v", st)
 	}
 }

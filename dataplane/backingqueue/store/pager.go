@@ -19,6 +19,8 @@ const (
 // page makes the store's messages in memory fit the budget again, as far as they are on disk or may go there. It starts
 // with the queue that has most in memory, and in a queue with the end, which will be wanted last.
 func (s *Store) page() error {
+	s.paging.Lock()
+	defer s.paging.Unlock()
 	for {
 		target := s.o.Budget - s.o.Budget/16
 		over := s.ram.Load() - target
@@ -109,8 +111,6 @@ func (q *queue) evict(seq uint64, it item) {
 
 // spillOut writes transient messages to disk, without a sync, and forgets their bodies.
 func (q *queue) spillOut(out []*backingqueue.Entry) (freed int64, err error) {
-	q.st.paging.Lock()
-	defer q.st.paging.Unlock()
 	to := make([]slot, len(out))
 	for i, e := range out {
 		rec := entryRecord(q.id, e)

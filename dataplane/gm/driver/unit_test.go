@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
-	"sync"
 	"testing"
 
 	"warren/dataplane/gm"
@@ -14,7 +13,6 @@ import (
 
 // fakeLinks records what is queued; its backlog is what the test says.
 type fakeLinks struct {
-	mu      sync.Mutex
 	backlog int
 	soft    int
 	frames  []string // "group:kind", one per frame

@@ -31,9 +31,9 @@ type Replica struct {
 	persist  persistQueue
 
 	stream    stream
-	anchored  bool // this copy follows the stream from meta.baseline on
-	damaged   bool // recovery lost something: what is here is not what was vouched for
-	missing   int  // how many messages below the baseline the master holds and this copy does not
+	anchored  bool         // this copy follows the stream from meta.baseline on
+	damaged   bool         // recovery lost something: what is here is not what was vouched for
+	missing   int          // how many messages below the baseline the master holds and this copy does not
 	lines     []originLine // of the Origins messages since the first one
 	table     bool         // the first one was there
 	joiners   map[gm.Member]joiner

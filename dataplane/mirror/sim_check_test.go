@@ -348,9 +348,14 @@ func (s *sim) declareDown() bool {
 	return len(ds) > 0
 }
 
-// join proposes MirrorReady for a mirror whose store is open.
+// join lets the acting master propose MirrorReady for a mirror whose store is open. From then on it needs its lease.
 func (s *sim) join(n *simNode) bool {
-	return n.rep != nil && n.rep.Role() == Idle && s.ready(n.id)
+	m := s.nodes[s.rec().master]
+	if n.rep == nil || n.rep.Role() != Idle || m.paused || m.rep == nil || m.rep.Role() != Master || !s.ready(n.id) {
+		return false
+	}
+	m.joiners[n.id] = true
+	return true
 }
 
 // recoverOne lets the last master, or after the wait another of the last synchronised set, recover the queue.

@@ -328,6 +328,7 @@ func (n *simNode) apply() {
 			return
 		}
 	}
+	maps.DeleteFunc(n.joiners, func(j int, _ bool) bool { return r.member(j).up })
 	m := r.member(n.id)
 	wanted := m.inc == n.inc && (m.up || r.status == Running && r.mirrored)
 	if n.rep != nil && (n.rep.Role() == Expelled || !wanted) {
@@ -379,8 +380,7 @@ func (n *simNode) restart() {
 func (s *sim) leaseholders(n *simNode) []int {
 	var ids []int
 	for _, m := range s.log[n.applied-1].members {
-		// A joiner whose MirrorReady may be under way is in a later record of the same incarnation.
-		if m.node != n.id && (m.up || s.rec().member(m.node).up && s.rec().master == n.id) {
+		if m.node != n.id && (m.up || n.joiners[m.node]) {
 			ids = append(ids, m.node)
 		}
 	}

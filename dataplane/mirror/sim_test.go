@@ -68,6 +68,7 @@ type simNode struct {
 	early   []earlyFrame
 	downs   map[incarnation]bool
 	grants  map[incarnation]bool // given and not expired
+	joiners map[int]bool         // MirrorReady was proposed by this master, and has not been applied here
 
 	clients
 }
@@ -122,7 +123,7 @@ func (n *simNode) boot() {
 	n.inc, n.alive, n.paused, n.late = s.incs, true, false, false
 	n.rep, n.group, n.inbox, n.early = nil, nil, nil, nil
 	n.downs, n.grants, n.clients = map[incarnation]bool{}, map[incarnation]bool{}, clients{}
-	n.applied = len(s.log)
+	n.applied, n.joiners = len(s.log), map[int]bool{}
 	s.tracef("boot %s incarnation %d", n.name, n.inc)
 	for _, o := range s.nodes {
 		if o != n && o.alive {

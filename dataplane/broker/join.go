@@ -22,6 +22,7 @@ const (
 
 var (
 	errNotMaster = errors.New("not the queue's acting master")
+	errNoLease   = errors.New("that node has not granted a lease yet, without which the master would have to pause")
 	errNoPlace   = errors.New("the queue's record has no place for that mirror to join")
 )
 
@@ -150,6 +151,9 @@ func (c *queueCopy) offer(from protocol.NodeID) error {
 	}
 	if c.joiners[from] {
 		return nil
+	}
+	if !c.life.node.detector.Held(from.Name, from.Incarnation) {
+		return fmt.Errorf("queue '%s' in vhost '%s': %w", c.q.Name, c.q.Vhost, errNoLease)
 	}
 	c.joiners[from] = true
 	cmd := &state.MirrorReady{Queue: uint64(c.id), Node: from.Name, Incarnation: from.Incarnation}

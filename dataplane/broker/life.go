@@ -3,6 +3,7 @@ package broker
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -64,6 +65,8 @@ type earlyReady struct {
 
 // maxEarly bounds the announcements of masters of queues that this node's metadata do not know yet.
 const maxEarly = 65536
+
+var errLeapt = errors.New("this node was so far behind that it was given a snapshot of the metadata")
 
 // diskError ends the node: a write or a sync has failed.
 type diskError struct{ err error }
@@ -247,8 +250,10 @@ func (l *life) unknownQueues(known map[backingqueue.ID]bool) []backingqueue.ID {
 func (l *life) apply(index uint64, changes []state.Change) {
 	for _, c := range changes {
 		if c.Kind == state.Reset {
-			l.node.meta.View(l.reload)
-			continue
+			// A snapshot came from the leader: views may lie in it that the rings here never saw, and a member that leaps
+			// over views cannot close the senders that only those had. A new incarnation joins anew.
+			l.fail(errLeapt)
+			return
 		}
 		l.mu.RLock()
 		seen := index <= l.loaded

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"warren/dataplane/backingqueue"
-	"warren/dataplane/gm/driver"
 	"warren/dataplane/link"
 	"warren/dataplane/queue/protocol"
 	"warren/metadata/detector"
@@ -18,12 +17,12 @@ import (
 	"warren/metadata/state"
 )
 
-// Frames on the peer links besides the ring's. Numbers are never reused.
+// Frames on the peer links besides the ring's, which has the kinds up to 31. Numbers are never reused.
 const (
-	frameHeartbeat = driver.KindReset + 1 + iota // detector's payload
-	frameReport                                  // incarnation (uvarint), node name: "my link to it ended"
-	frameToMaster                                // queue id (uvarint), protocol message of an attachment
-	frameToNode                                  // queue id (uvarint), protocol message of a queue process
+	frameHeartbeat link.FrameKind = 32 // detector's payload
+	frameReport    link.FrameKind = 33 // incarnation (uvarint), node name: "my link to it ended"
+	frameToMaster  link.FrameKind = 34 // queue id (uvarint), protocol message of an attachment
+	frameToNode    link.FrameKind = 35 // queue id (uvarint), protocol message of a queue process
 )
 
 // Calls between nodes.

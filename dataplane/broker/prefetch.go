@@ -1,6 +1,10 @@
 package broker
 
-import "warren/dataplane/amqp"
+import (
+	"slices"
+
+	"warren/dataplane/amqp"
+)
 
 // globalPrefetch is basic.qos with global set: a bound on what all consumers of a channel together have not settled
 // (RabbitMQ's meaning). What exceeds it waits here; the consumers' own windows bound how much that can be.
@@ -39,6 +43,18 @@ func (g *globalPrefetch) settled(tokens []amqp.Token) []amqp.Delivery {
 		delete(g.unsettled, t)
 	}
 	return g.release()
+}
+
+// drop takes back what waits for a consumer that was cancelled: the client will not see it.
+func (g *globalPrefetch) drop(tag string) (tokens []amqp.Token) {
+	g.waiting = slices.DeleteFunc(g.waiting, func(d amqp.Delivery) bool {
+		if d.ConsumerTag != tag {
+			return false
+		}
+		tokens = append(tokens, d.Token)
+		return true
+	})
+	return tokens
 }
 
 // set changes the limit; deliveries that went out before are not counted, as in RabbitMQ's limiter when it is switched on.

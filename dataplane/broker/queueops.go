@@ -68,6 +68,12 @@ func (c *channel) Cancel(ctx context.Context, tag string) error {
 		return nil
 	}
 	_, err := a.call(ctx, c, func(core *origin.Attachment) (uint64, error) { return core.Cancel(c.key, tag) })
+	c.mu.Lock()
+	unseen := c.global.drop(tag)
+	c.mu.Unlock()
+	if len(unseen) > 0 {
+		c.Settle(amqp.Requeued, unseen)
+	}
 	if errors.Is(err, origin.ErrClosed) || errors.Is(err, protocol.ErrDeleted) || errors.Is(err, protocol.ErrDown) {
 		return nil // the consumer is gone with its queue
 	}

@@ -110,8 +110,8 @@ func (p *Process) locate(nm *protocol.Named) (seq uint64, ok bool) {
 	if seq, ok = p.b.Next(nm.Seq); ok && seq == nm.Seq && p.b.EpochOf(seq) == nm.Epoch {
 		return seq, true
 	}
-	if nm.Origin == (backingqueue.OriginID{}) {
-		return 0, false
+	if nm.Origin == (backingqueue.OriginID{}) || p.b.EpochOf(nm.Seq) == nm.Epoch {
+		return 0, false // nobody gave the position to another message: what stood there was removed
 	}
 	return p.b.Find(nm.Origin, nm.Number)
 }

@@ -119,9 +119,12 @@ func portsFree(offset, n int) bool {
 
 func (c *Cluster) command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, c.bin, args...)
-	cmd.WaitDelay = time.Second
+	cmd.WaitDelay, cmd.Env = time.Second, c.env()
 	return cmd
 }
+
+// env gives the cluster a registry of nodes of its own, so that clusters with the same node names do not meet.
+func (c *Cluster) env() []string { return append(os.Environ(), "XDG_RUNTIME_DIR="+c.Dir) }
 
 func (c *Cluster) end() {
 	if c.t.Failed() {
@@ -176,7 +179,7 @@ func (c *Cluster) Tool(tool string, i int, args ...string) Result {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, filepath.Join(filepath.Dir(c.bin), tool), append([]string{"-n", c.Name(i)}, args...)...)
 	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = &stdout, &stderr, time.Second
+	cmd.Stdout, cmd.Stderr, cmd.WaitDelay, cmd.Env = &stdout, &stderr, time.Second, c.env()
 	err := cmd.Run()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {

@@ -86,13 +86,11 @@ func (c *core) compose(now time.Duration, to string, leader string, term, applie
 	return h
 }
 
-// mayGrant: not to an incarnation that is known to be down or superseded.
+// mayGrant: only to an incarnation that the metadata applied here count as up. What they do not know yet may have been declared
+// down already, and a promoted master that asked before the grant would not hear of it.
 func (c *core) mayGrant(node string, incarnation uint64) bool {
 	n := c.nodes[node]
-	if n == nil || incarnation > n.Incarnation {
-		return true
-	}
-	return incarnation == n.Incarnation && n.Status.Up()
+	return n != nil && incarnation == n.Incarnation && n.Status.Up()
 }
 
 // hear takes a heartbeat. reply says whether to send one back at once: it was asked for, or the sender is new here.

@@ -47,6 +47,9 @@ type Config struct {
 	Log *slog.Logger
 }
 
+// maxLeft bounds the groups that are remembered after their member left.
+const maxLeft = 65536
+
 func (c Config) withDefaults() Config {
 	for v, def := range map[*int]int{
 		&c.MailboxEvents: 65536, &c.MailboxBytes: 32 << 20, &c.AsideFrames: 65536, &c.AsideBytes: 16 << 20, &c.WaitingBytes: 256 << 20,
@@ -81,8 +84,11 @@ type Host struct {
 
 	mu      sync.RWMutex
 	members map[uint64]*Member
-	nodes   map[string]*nodeLink
-	aside   asideFrames
+	// left are the groups that had a member here; leftUnknown: there were too many to remember.
+	left        map[uint64]struct{}
+	leftUnknown bool
+	nodes       map[string]*nodeLink
+	aside       asideFrames
 }
 
 // nodeLink is the link to one node and the members that want to know of it.
@@ -140,8 +146,9 @@ func (h *Host) register(m *Member) error {
 	}
 	h.members[m.id] = m
 	// Under the lock, so that no frame that arrives now overtakes those kept aside.
+	rejoins := h.rejoins(m.id)
 	for _, n := range h.nodes {
-		if n.up && n.evicted {
+		if n.up && (n.evicted || rejoins) {
 			_ = m.actor.post(event{kind: evReset, member: m, from: n.id}, false)
 		}
 	}
@@ -156,10 +163,30 @@ func (h *Host) unregister(m *Member) {
 	defer h.mu.Unlock()
 	if h.members[m.id] == m {
 		delete(h.members, m.id)
+		h.noteLeft(m.id)
 	}
 	for _, n := range h.nodes {
 		delete(n.watchers, m)
 	}
+}
+
+// noteLeft remembers that a member of the group left. What was on its way to it, a neighbour's Resume among it, may be meant
+// for the member that this node has next, so that one begins by having the group's links started afresh. h.mu is held.
+func (h *Host) noteLeft(group uint64) {
+	if len(h.left) >= maxLeft {
+		h.left, h.leftUnknown = nil, true
+	}
+	if h.left == nil {
+		h.left = map[uint64]struct{}{}
+	}
+	h.left[group] = struct{}{}
+}
+
+// rejoins says whether the group may have had a member here before, and forgets it. h.mu is held.
+func (h *Host) rejoins(group uint64) bool {
+	_, was := h.left[group]
+	delete(h.left, group)
+	return was || h.leftUnknown
 }
 
 // at returns the entry of a node. h.mu is held for writing.

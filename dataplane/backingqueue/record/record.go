@@ -198,7 +198,7 @@ func Decode(p []byte) (Record, error) {
 	rec.Queue, rec.Number = backingqueue.ID(r.uvarint()), r.uvarint()
 	switch rec.Type {
 	case TypeAppend, TypeInsert:
-		rec.Entry = r.entry(true)
+		rec.Entry = r.entry(&Names{})
 	case TypeRemove, TypeDelivered:
 		rec.Ranges = r.ranges()
 	case TypeTruncate, TypeSkip, TypeCloseOrigin:
@@ -222,6 +222,23 @@ func Decode(p []byte) (Record, error) {
 	return rec, nil
 }
 
+// Names remembers the strings of the last entry decoded, as the next one mostly has the same.
+type Names struct{ exchange, key string }
+
+// DecodeEntry is Decode for an entry, with names to save allocations.
+func DecodeEntry(p []byte, names *Names) (Record, error) {
+	if len(p) == 0 || Type(p[0]) != TypeAppend && Type(p[0]) != TypeInsert {
+		return Record{}, fmt.Errorf("record is no entry: %w", backingqueue.ErrDamaged)
+	}
+	r := reader{b: p[1:]}
+	rec := Record{Type: Type(p[0]), Queue: backingqueue.ID(r.uvarint()), Number: r.uvarint()}
+	rec.Entry = r.entry(names)
+	if r.bad {
+		return rec, fmt.Errorf("record of an entry is cut short: %w", backingqueue.ErrDamaged)
+	}
+	return rec, nil
+}
+
 // DecodeSlim is Decode for the index: an entry's message has only Persistent and the body, no strings are made.
 func DecodeSlim(p []byte) (Record, error) {
 	if len(p) == 0 || Type(p[0]) != TypeAppend && Type(p[0]) != TypeInsert {
@@ -229,14 +246,15 @@ func DecodeSlim(p []byte) (Record, error) {
 	}
 	r := reader{b: p[1:]}
 	rec := Record{Type: Type(p[0]), Queue: backingqueue.ID(r.uvarint()), Number: r.uvarint()}
-	rec.Entry = r.entry(false)
+	rec.Entry = r.entry(nil)
 	if r.bad {
 		return rec, fmt.Errorf("record of an entry is cut short: %w", backingqueue.ErrDamaged)
 	}
 	return rec, nil
 }
 
-func (r *reader) entry(strings bool) (e backingqueue.Entry) {
+// entry reads an entry; names nil: without what only a consumer wants.
+func (r *reader) entry(names *Names) (e backingqueue.Entry) {
 	e.Seq, e.Ref, e.Number = r.uvarint(), r.uvarint(), r.uvarint()
 	flags := r.byte()
 	prio := r.byte()
@@ -248,8 +266,14 @@ func (r *reader) entry(strings bool) (e backingqueue.Entry) {
 	if len(e.Message.Body) == 0 {
 		e.Message.Body = nil
 	}
-	if strings {
-		e.Message.Exchange, e.Message.RoutingKey = string(exchange), string(key)
+	if names != nil {
+		if names.exchange != string(exchange) {
+			names.exchange = string(exchange)
+		}
+		if names.key != string(key) {
+			names.key = string(key)
+		}
+		e.Message.Exchange, e.Message.RoutingKey = names.exchange, names.key
 		e.Message.Properties, e.Message.Priority, e.Message.Expiry = props, prio, expiry
 	}
 	return e

@@ -337,9 +337,10 @@ func (x *index) bounds() (first, last uint64) {
 	return first, first
 }
 
-// fromEnd calls f for what is in memory, from the highest seq down, until f says false. f may evict what it is called for.
-func (x *index) fromEnd(f func(seq uint64, it item) bool) {
-	for i := len(x.dir) - 1; i >= 0; i-- {
+// fromEnd calls f for the inRAM messages that are in memory, from the highest seq down, until f says false. f may evict
+// what it is called for.
+func (x *index) fromEnd(inRAM int, f func(seq uint64, it item) bool) {
+	for i := len(x.dir) - 1; i >= 0 && inRAM > 0; i-- {
 		r := x.dir[i]
 		if r.c.inRAM == 0 {
 			continue
@@ -348,7 +349,12 @@ func (x *index) fromEnd(f func(seq uint64, it item) bool) {
 			if !r.c.present.has(bit) {
 				continue
 			}
-			if it := r.c.item(bit); it.ram != nil && !f(r.base+uint64(bit), it) {
+			it := r.c.item(bit)
+			if it.ram == nil {
+				continue
+			}
+			inRAM--
+			if !f(r.base+uint64(bit), it) {
 				return
 			}
 		}

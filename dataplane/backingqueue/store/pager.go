@@ -82,7 +82,7 @@ func (q *queue) pageOut(want int64) (int64, error) {
 	var freed int64
 	var out []*backingqueue.Entry
 	var outBytes int64
-	q.idx.fromEnd(func(seq uint64, it item) bool {
+	q.idx.fromEnd(q.inRAM, func(seq uint64, it item) bool {
 		c := cost(it.ram)
 		switch {
 		case it.file == 0:

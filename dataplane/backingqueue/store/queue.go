@@ -56,6 +56,7 @@ type handle struct {
 	closed bool // guarded by q.mu
 	stream *journal.Stream
 	read   window
+	names  record.Names
 }
 
 func newQueue(s *Store, id backingqueue.ID) *queue {

@@ -82,7 +82,7 @@ func (h *handle) load(seq uint64, s slot) (backingqueue.Entry, error) {
 	if err != nil {
 		return backingqueue.Entry{}, fmt.Errorf("%s at %d: %w", h.q.path(s.file), s.off, err)
 	}
-	r, err := record.Decode(p)
+	r, err := record.DecodeEntry(p, &h.names)
 	if err != nil {
 		return backingqueue.Entry{}, fmt.Errorf("%s at %d: %w", h.q.path(s.file), s.off, err)
 	}

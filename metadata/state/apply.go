@@ -75,6 +75,8 @@ func (s *State) execute(index uint64, cmd Command) Result {
 		return s.dropMirror(index, c)
 	case *ReplaceMirror:
 		return s.replaceMirror(index, c)
+	case *PromoteMirror:
+		return s.promoteMirror(index, c)
 	case *DeclareQueue:
 		return s.declareQueue(index, c)
 	case *DeleteQueue:

@@ -117,11 +117,12 @@ func candidates(ms []Member) []placement.Candidate {
 	return out
 }
 
-// always says whether the policy lets an unsynchronised member be promoted when a master is lost for that reason.
+// always says whether the policy lets an unsynchronised member be promoted when a master is lost for that reason. As with RabbitMQ
+// ha-promote-on-failure: when-synced also forbids what ha-promote-on-shutdown: always would allow (reference P8).
 func (q *Queue) always(reason Reason) bool {
 	ha := q.Effective.HA()
-	if reason == ReasonShutdown {
-		return ha.PromoteOnShutdown == "always"
+	if reason == ReasonShutdown && ha.PromoteOnShutdown != "always" {
+		return false
 	}
 	return ha.PromoteOnFailure == "always"
 }

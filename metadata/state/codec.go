@@ -95,5 +95,5 @@ func commands() []Command {
 	return []Command{&InitCluster{}, &NodeUp{}, &NodesDown{}, &MirrorReady{}, &MirrorSynchronised{}, &MirrorUnsynchronised{},
 		&RecoverQueue{}, &MasterActing{}, &TransferMaster{}, &KeepMaster{}, &DropMirror{}, &ReplaceMirror{}, &DeclareQueue{},
 		&DeleteQueue{}, &SetHadConsumers{}, &DeclareExchange{}, &DeleteExchange{}, &Bind{}, &Unbind{}, &SetPolicy{},
-		&ClearPolicy{}, &AddVhost{}, &DeleteVhost{}, &PutUser{}, &DeleteUser{}, &SetPermission{}, &ClearPermission{}}
+		&ClearPolicy{}, &AddVhost{}, &DeleteVhost{}, &PutUser{}, &DeleteUser{}, &SetPermission{}, &ClearPermission{}, &PromoteMirror{}}
 }

@@ -17,6 +17,7 @@ const (
 	numKeepMaster           = 10
 	numDropMirror           = 11
 	numReplaceMirror        = 12
+	numPromoteMirror        = 13
 	numDeclareQueue         = 20
 	numDeleteQueue          = 21
 	numSetHadConsumers      = 22
@@ -167,6 +168,16 @@ type DropMirror struct {
 type ReplaceMirror struct {
 	Queue uint64 `msgpack:"q"`
 	Node  string `msgpack:"n"` // the member that is away
+}
+
+// PromoteMirror is an operator's decision about a queue that is down (metadata.md, promotion): a member whose node is up goes on
+// from its own disk. One of LastSynchronised loses nothing, as by RecoverQueue; of any other it counts as a loss. CodeStale if the
+// epoch, the incarnation or the status is another, or if the member was never in a view and so holds nothing.
+type PromoteMirror struct {
+	Queue       uint64 `msgpack:"q"`
+	Epoch       uint64 `msgpack:"e"` // the queue's present epoch
+	Node        string `msgpack:"n"`
+	Incarnation uint64 `msgpack:"i"`
 }
 
 // DeclareQueue creates a queue, or finds the same one (Result.Created is false). Policy, Operator and PolicyVersion are
@@ -327,6 +338,7 @@ func (*TransferMaster) number() uint16       { return numTransferMaster }
 func (*KeepMaster) number() uint16           { return numKeepMaster }
 func (*DropMirror) number() uint16           { return numDropMirror }
 func (*ReplaceMirror) number() uint16        { return numReplaceMirror }
+func (*PromoteMirror) number() uint16        { return numPromoteMirror }
 func (*DeclareQueue) number() uint16         { return numDeclareQueue }
 func (*DeleteQueue) number() uint16          { return numDeleteQueue }
 func (*SetHadConsumers) number() uint16      { return numSetHadConsumers }

@@ -129,6 +129,31 @@ func (s *State) recoverQueue(index uint64, c *RecoverQueue) Result {
 	return r
 }
 
+func (s *State) promoteMirror(index uint64, c *PromoteMirror) Result {
+	q, r, ok := s.onQueue(c.Queue)
+	if !ok {
+		return r
+	}
+	m := q.member(c.Node)
+	switch {
+	case q.Status != QueueDown || q.Epoch != c.Epoch:
+		return unfit(q, "it is %s in epoch %d", q.Status, q.Epoch)
+	case m == nil || m.State != MemberJoining || m.Incarnation != c.Incarnation:
+		return unfit(q, "%s/%d is not up", c.Node, c.Incarnation)
+	case m.JoinIndex == 0:
+		return unfit(q, "%s was never in a view", c.Node)
+	}
+	m.State, m.JoinIndex = MemberUp, index
+	loss := !slices.ContainsFunc(q.LastSynchronised, func(p Place) bool { return p.Node == c.Node })
+	q.promote(c.Node, loss)
+	if loss {
+		q.LastSynchronised = nil
+	}
+	s.assign(q)
+	s.publish(index, q)
+	return r
+}
+
 func (s *State) masterActing(c *MasterActing) Result {
 	q, r, ok := s.onQueue(c.Queue)
 	if !ok {

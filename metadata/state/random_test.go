@@ -106,7 +106,7 @@ func (g *generator) mirror() Command {
 	}
 	q := qs[g.r.IntN(len(qs))]
 	mem := q.Members[g.r.IntN(len(q.Members))]
-	switch k := g.r.IntN(20); {
+	switch k := g.r.IntN(21); {
 	case k < 6:
 		return &MirrorReady{Queue: q.ID, Node: mem.Node, Incarnation: mem.Incarnation}
 	case k < 11:
@@ -125,6 +125,8 @@ func (g *generator) mirror() Command {
 		return &DropMirror{Queue: q.ID, Node: mem.Node, JoinIndex: mem.JoinIndex, View: q.ViewVersion}
 	case k < 19:
 		return &ReplaceMirror{Queue: q.ID, Node: mem.Node}
+	case k < 20:
+		return &PromoteMirror{Queue: q.ID, Epoch: q.Epoch, Node: mem.Node, Incarnation: mem.Incarnation}
 	}
 	return &SetHadConsumers{Queue: q.ID}
 }

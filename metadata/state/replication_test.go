@@ -87,6 +87,7 @@ func TestPromotionTable(t *testing.T) {
 		{haAll, ReasonShutdown, "down a e1: a/ b. c. last:a"},
 		{whenSynced, ReasonFailure, "down a e1: a/ b. c. last:a"},
 		{`{"ha-mode":"all","ha-promote-on-shutdown":"always"}`, ReasonShutdown, "running b e2: b+ c- a/ loss:2"},
+		{`{"ha-mode":"all","ha-promote-on-failure":"when-synced","ha-promote-on-shutdown":"always"}`, ReasonShutdown, "down a e1: a/ b. c. last:a"},
 	} {
 		m := newMachine(t, "a", "b", "c")
 		id := unsynchronisedMirror(m, c.definition)
@@ -115,6 +116,26 @@ func TestDownQueueReturns(t *testing.T) {
 	m.expect(id, "running a e2: a+ b. c.")
 	m.ready(id, "b")
 	m.expect(id, "running a e2: a+ b- c.")
+}
+
+// An operator may take what is there: from one who vouches without a loss, from another with one.
+func TestPromotedByHand(t *testing.T) {
+	m := newMachine(t, "a", "b", "c")
+	id := unsynchronisedMirror(m, whenSynced)
+	m.refused(&PromoteMirror{Queue: id, Epoch: 1, Node: "b", Incarnation: 1}, ErrStale) // it is running
+	m.down(ReasonFailure, "a")
+	m.refused(&PromoteMirror{Queue: id, Epoch: 1, Node: "a", Incarnation: 1}, ErrStale)
+	m.refused(&PromoteMirror{Queue: id, Epoch: 2, Node: "b", Incarnation: 1}, ErrStale)
+	m.ok(&PromoteMirror{Queue: id, Epoch: 1, Node: "c", Incarnation: 1})
+	m.expect(id, "running c e2: c+ a/ b. loss:2")
+
+	m = newMachine(t, "a", "b", "c")
+	m.policy("ha", "^", haAll)
+	id = m.declare("q", "a").ID
+	m.down(ReasonFailure, "a", "b", "c")
+	m.up("b", 2)
+	m.ok(&PromoteMirror{Queue: id, Epoch: 1, Node: "b", Incarnation: 2})
+	m.expect(id, "running b e2: b+ a/ c/ last:a last:b last:c")
 }
 
 // After a power failure any of those who were synchronised may recover the queue, also after a revived master died at once.

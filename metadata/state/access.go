@@ -2,7 +2,9 @@ package state
 
 import (
 	"cmp"
+	"crypto/md5"
 	"crypto/sha256"
+	"crypto/sha512"
 	"slices"
 )
 
@@ -121,8 +123,44 @@ func HashPassword(salt [4]byte, password string) []byte {
 // CheckPassword says whether the password fits; never if the user has none. It does not take the time of the comparison into
 // account: the hash is salted.
 func (u *User) CheckPassword(password string) bool {
-	if len(u.PasswordHash) != 4+sha256.Size {
+	const salt = 4
+	if len(u.PasswordHash) < salt {
 		return false
 	}
-	return slices.Equal(u.PasswordHash, HashPassword([4]byte(u.PasswordHash[:4]), password))
+	salted := append(slices.Clone(u.PasswordHash[:salt]), password...)
+	var sum []byte
+	switch u.HashingAlgorithm() {
+	case HashSHA256:
+		h := sha256.Sum256(salted)
+		sum = h[:]
+	case HashSHA512:
+		h := sha512.Sum512(salted)
+		sum = h[:]
+	case HashMD5:
+		h := md5.Sum(salted)
+		sum = h[:]
+	default:
+		return false
+	}
+	return slices.Equal(u.PasswordHash[salt:], sum)
+}
+
+// RabbitMQ's names of the ways to hash a password.
+const (
+	HashSHA256 = "rabbit_password_hashing_sha256"
+	HashSHA512 = "rabbit_password_hashing_sha512"
+	HashMD5    = "rabbit_password_hashing_md5" // of users that were made before RabbitMQ 3.6
+)
+
+// HashingAlgorithm is how the password was hashed, "" if there is no password or its hash has no known length.
+func (u *User) HashingAlgorithm() string {
+	switch len(u.PasswordHash) - 4 {
+	case sha256.Size:
+		return HashSHA256
+	case sha512.Size:
+		return HashSHA512
+	case md5.Size:
+		return HashMD5
+	}
+	return ""
 }

@@ -114,6 +114,9 @@ func (s *State) executeTopology(index uint64, cmd Command) Result {
 	case *ClearPermission:
 		return s.clearPermission(c)
 	}
+	if r, ok := s.executeOperator(index, cmd); ok {
+		return r
+	}
 	panic(fmt.Sprintf("metadata entry %d: no case for %T", index, cmd))
 }
 

@@ -92,8 +92,9 @@ func newCommand(number uint16) Command {
 }
 
 func commands() []Command {
-	return []Command{&InitCluster{}, &NodeUp{}, &NodesDown{}, &MirrorReady{}, &MirrorSynchronised{}, &MirrorUnsynchronised{},
+	return append([]Command{&InitCluster{}, &NodeUp{}, &NodesDown{}, &MirrorReady{}, &MirrorSynchronised{}, &MirrorUnsynchronised{},
 		&RecoverQueue{}, &MasterActing{}, &TransferMaster{}, &KeepMaster{}, &DropMirror{}, &ReplaceMirror{}, &DeclareQueue{},
 		&DeleteQueue{}, &SetHadConsumers{}, &DeclareExchange{}, &DeleteExchange{}, &Bind{}, &Unbind{}, &SetPolicy{},
-		&ClearPolicy{}, &AddVhost{}, &DeleteVhost{}, &PutUser{}, &DeleteUser{}, &SetPermission{}, &ClearPermission{}, &PromoteMirror{}}
+		&ClearPolicy{}, &AddVhost{}, &DeleteVhost{}, &PutUser{}, &DeleteUser{}, &SetPermission{}, &ClearPermission{}, &PromoteMirror{}},
+		operatorCommands()...)
 }

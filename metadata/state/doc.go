@@ -18,6 +18,7 @@
 //	assign.go       which nodes shall carry mirrors, by package placement
 //	queues.go       declaring and deleting queues
 //	topology.go     virtual hosts, users, exchanges, bindings
+//	operators.go    limits, topic permissions, global parameters, changes of users and virtual hosts
 //	policies.go     policies and what they are assigned to
 //	prepare.go      the leader's part before a proposal
 //	snapshot.go     the snapshot codec

@@ -15,6 +15,9 @@ func (s *State) declareQueue(index uint64, c *DeclareQueue) Result {
 	if q, ok := s.Queue(c.Vhost, c.Name); ok {
 		return redeclareQueue(q, c)
 	}
+	if r, ok := s.queueLimit(c.Vhost, c.Name); !ok {
+		return r
+	}
 	if v.PolicyVersion != c.PolicyVersion {
 		return stale(KindQueue, c.Vhost, c.Name, "policies are at %d, not %d", v.PolicyVersion, c.PolicyVersion)
 	}

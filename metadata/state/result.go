@@ -35,6 +35,8 @@ const (
 	CodeForgotten
 	// CodePattern: a policy's pattern takes too long on a name; nothing was proposed.
 	CodePattern
+	// CodeLimit: the vhost has as many queues as its limit allows; Detail is the limit (AMQP 406).
+	CodeLimit
 )
 
 // Error is a refusal. Compare with errors.Is against the Err… values (only the Code counts), read its fields with
@@ -64,6 +66,7 @@ var (
 	ErrInvalid          = &Error{Code: CodeInvalid}
 	ErrForgotten        = &Error{Code: CodeForgotten}
 	ErrPattern          = &Error{Code: CodePattern}
+	ErrLimit            = &Error{Code: CodeLimit}
 )
 
 // Is compares codes only.
@@ -94,6 +97,8 @@ func (e *Error) Error() string {
 		return fmt.Sprintf("home node '%s' of durable %s is down or inaccessible", e.Have, where)
 	case CodeInUse:
 		return where + " in use"
+	case CodeLimit:
+		return fmt.Sprintf("cannot declare queue '%s': queue limit in vhost '%s' (%s) is reached", e.Name, e.Vhost, e.Detail)
 	case CodeLastSynchronised:
 		return fmt.Sprintf("%s is the last synchronised member of %s", e.Have, where)
 	}

@@ -26,6 +26,11 @@ type snapshot struct {
 	Operators   []*Policy     `msgpack:"operators"`
 	Queues      []*Queue      `msgpack:"queues"`
 	Sessions    []session     `msgpack:"sessions"`
+	// Absent where there are none, as an older version wrote it.
+	Topics      []*TopicPermission `msgpack:"topics,omitempty"`
+	VhostLimits []*Limits          `msgpack:"vhost_limits,omitempty"`
+	UserLimits  []*Limits          `msgpack:"user_limits,omitempty"`
+	Globals     []*Global          `msgpack:"globals,omitempty"`
 }
 
 // Image is the content of a state at one index. Taking it is cheap (the records are shared), and it may be encoded while
@@ -37,7 +42,8 @@ func (s *State) Image() *Image {
 	im := &Image{snapshot{Index: s.index, ClusterID: s.clusterID, ClusterName: s.clusterName,
 		Nodes: s.nodes.all(), Vhosts: s.vhosts.all(), Users: s.users.all(), Permissions: s.permissions.all(),
 		Exchanges: s.exchanges.all(), Bindings: s.bindings.all(), Policies: s.policies.all(), Operators: s.operators.all(),
-		Queues: s.queues.all()}}
+		Queues: s.queues.all(), Topics: s.topics.all(), VhostLimits: s.vhostLimits.all(), UserLimits: s.userLimits.all(),
+		Globals: s.globals.all()}}
 	for _, se := range s.sessions.vals {
 		c := *se
 		c.Done = append([]answer(nil), se.Done...)
@@ -99,5 +105,21 @@ func Load(data []byte) (*State, error) {
 	for _, se := range snap.Sessions {
 		s.sessions.put(se.ID, &se)
 	}
+	s.loadOperators(&snap)
 	return s, nil
+}
+
+func (s *State) loadOperators(snap *snapshot) {
+	for _, p := range snap.Topics {
+		s.topics.put(key(p.Vhost, p.User, p.Exchange), p)
+	}
+	for _, l := range snap.VhostLimits {
+		s.vhostLimits.put(l.Owner, l)
+	}
+	for _, l := range snap.UserLimits {
+		s.userLimits.put(l.Owner, l)
+	}
+	for _, g := range snap.Globals {
+		s.globals.put(g.Name, g)
+	}
 }

@@ -17,6 +17,10 @@ type State struct {
 	operators   table[string, *Policy]     // vhost, name
 	queues      table[uint64, *Queue]
 	sessions    table[uint64, *session]
+	topics      table[string, *TopicPermission] // vhost, user, exchange
+	vhostLimits table[string, *Limits]
+	userLimits  table[string, *Limits]
+	globals     table[string, *Global]
 
 	// Derived, not in snapshots.
 	bindingsTo table[string, *Binding] // vhost, kind, destination, then as above

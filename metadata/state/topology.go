@@ -7,7 +7,7 @@ func (s *State) initCluster(index uint64, c *InitCluster) Result {
 		return refused(CodeExists, "cluster", "", s.clusterName)
 	}
 	s.clusterID, s.clusterName = c.ID, c.Name
-	s.createVhost(index, "/")
+	s.putVhost(index, &PutVhost{Name: "/", Description: "Default virtual host"})
 	s.users.put(c.User, &User{Name: c.User, PasswordHash: c.PasswordHash, Tags: []string{"administrator"}})
 	s.permissions.put(key("/", c.User), &Permission{User: c.User, Vhost: "/", Configure: ".*", Write: ".*", Read: ".*"})
 	s.changes = append(s.changes, Change{Kind: UsersChanged})
@@ -51,6 +51,7 @@ func (s *State) deleteVhost(c *DeleteVhost) Result {
 	for _, p := range s.Permissions(c.Name) {
 		s.permissions.del(key(p.Vhost, p.User))
 	}
+	s.forgetVhost(c.Name)
 	s.vhosts.del(c.Name)
 	s.changes = append(s.changes, Change{Kind: VhostDeleted, Vhost: c.Name})
 	return Result{}
@@ -71,6 +72,7 @@ func (s *State) deleteUser(c *DeleteUser) Result {
 		return refused(CodeNotFound, KindUser, "", c.Name)
 	}
 	s.users.del(c.Name)
+	s.forgetUser(c.Name)
 	for _, p := range s.permissions.all() {
 		if p.User == c.Name {
 			s.permissions.del(key(p.Vhost, p.User))

@@ -67,12 +67,18 @@ type Vhost struct {
 	PolicyVersion uint64 `msgpack:"p"`
 	// ObjectVersion is the index of the last creation of a queue or exchange in this vhost.
 	ObjectVersion uint64 `msgpack:"o"`
+	Description   string `msgpack:"d,omitempty"`
+	// Tags are for the operators; the broker does not look at them.
+	Tags []string `msgpack:"t,omitempty"`
+	// DefaultQueueType is what a definition file or an operator gave; all queues are classic ones.
+	DefaultQueueType string `msgpack:"q,omitempty"`
 }
 
 // User is a user with a salted hash as RabbitMQ stores it. Immutable.
 type User struct {
 	Name string `msgpack:"n"`
-	// PasswordHash is the 4-byte salt followed by SHA-256(salt + password); empty: no password login.
+	// PasswordHash is the 4-byte salt followed by the hash of salt + password, by SHA-256, or by SHA-512 or MD5 if it was
+	// imported so (its length tells); empty: no password login.
 	PasswordHash []byte   `msgpack:"p"`
 	Tags         []string `msgpack:"t"`
 }

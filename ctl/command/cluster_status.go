@@ -45,6 +45,14 @@ func members(s admin.ClusterStatus, keep func(admin.NodeInfo) bool) []string {
 
 func running(n admin.NodeInfo) bool { return n.Running() }
 
+// alarmTexts are the alarms' own lines, which name their nodes.
+func alarmTexts(alarms []admin.NodeText) (lines []string) {
+	for _, a := range alarms {
+		lines = append(lines, a.Text)
+	}
+	return lines
+}
+
 func maintenance(n admin.NodeInfo) string {
 	if n.Status == "draining" {
 		return "under maintenance"
@@ -81,7 +89,7 @@ func clusterText(cluster admin.ClusterStatus) string {
 		s.line("Node: %s, status: %s", n.Name, maintenance(n))
 	}
 	s.title("Alarms")
-	s.lines(nodeTexts(cluster.Alarms, "Node %s: %s"))
+	s.lines(alarmTexts(cluster.Alarms))
 	s.title("Network Partitions")
 	s.lines(nodeTexts(cluster.Unreachable, "Node "+cluster.Node+" cannot communicate with %s (%s)"))
 	s.title("Listeners")
@@ -135,7 +143,7 @@ func clusterDocument(s admin.ClusterStatus) map[string]any {
 		partitions[s.Node] = list
 	}
 	return map[string]any{
-		"alarms":             textList(nodeTexts(s.Alarms, "%s: %s")),
+		"alarms":             textList(alarmTexts(s.Alarms)),
 		"cluster_name":       s.ClusterName,
 		"disk_nodes":         textList(members(s, func(n admin.NodeInfo) bool { return !n.Witness })),
 		"feature_flags":      flagDocuments(s.FeatureFlags),

@@ -165,6 +165,9 @@ func (n Node) DataDir() string { return filepath.Join(n.Dir, "data") }
 // ConfigFile is the node's configuration.
 func (n Node) ConfigFile() string { return filepath.Join(n.Dir, "rabbitmq.conf") }
 
+// ExtraConfigFile is what a user adds to the node's configuration; it need not exist.
+func (n Node) ExtraConfigFile() string { return filepath.Join(n.Dir, "extra.conf") }
+
 // LogFile is where the node's output goes.
 func (n Node) LogFile() string { return filepath.Join(n.Dir, "log") }
 
@@ -182,7 +185,7 @@ func loopback(port int) string { return net.JoinHostPort("127.0.0.1", strconv.It
 // config is the text of a node's rabbitmq.conf.
 func (c *Cluster) config(n Node) string {
 	var b strings.Builder
-	b.WriteString("# Written by \"warren cluster\" at each start; changes are lost.\n")
+	b.WriteString("# Written by \"warren cluster\" at each start; changes are lost: put them into extra.conf beside it.\n")
 	fmt.Fprintf(&b, "listeners.tcp.1 = %s\n", loopback(n.AMQPPort))
 	fmt.Fprintf(&b, "warren.internode.listen = %s\n", n.InternodeAddress())
 	fmt.Fprintf(&b, "warren.internode.address = %s\n", n.InternodeAddress())

@@ -6,6 +6,7 @@
 //	DIR/.cookie               the cookie of all nodes
 //	DIR/rabbitI/data          node I's data directory
 //	DIR/rabbitI/rabbitmq.conf its configuration, written anew at each start
+//	DIR/rabbitI/extra.conf    what a user wants added to it
 //	DIR/rabbitI/log           its standard output and error
 //	DIR/rabbitI/pid           its process: number, and start time on the second line
 //

@@ -80,7 +80,11 @@ func (c *Cluster) spawn(n Node, binary string) (*child, error) {
 	if _, err := locate.EnsureCookie(n.CookieFile); err != nil {
 		return fail(err)
 	}
-	if err := os.WriteFile(n.ConfigFile(), []byte(c.config(n)), 0o644); err != nil {
+	extra, err := os.ReadFile(n.ExtraConfigFile())
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fail(err)
+	}
+	if err := os.WriteFile(n.ConfigFile(), append([]byte(c.config(n)), extra...), 0o644); err != nil {
 		return fail(err)
 	}
 	log, err := os.OpenFile(n.LogFile(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)

@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"warren/ctl/admin"
+	"warren/dataplane/broker"
 	"warren/dataplane/broker/config"
 	"warren/metadata/raftstore"
 	"warren/metadata/state"
@@ -50,12 +51,29 @@ func (a *adapter) Status(context.Context) (admin.NodeStatus, error) {
 	if open, err := os.ReadDir("/proc/self/fd"); err == nil {
 		s.FilesUsed = uint64(len(open))
 	}
-	var fs syscall.Statfs_t
-	if err := syscall.Statfs(a.cfg.DataDir, &fs); err == nil {
-		s.DiskFree = fs.Bavail * uint64(fs.Bsize)
+	r, err := a.n.Resources()
+	if err != nil {
+		return s, err
+	}
+	s.MemoryTotal, s.MemoryLimit, s.MemoryLimitSetting = r.Memory, r.MemoryLimit, setting(a.cfg.Config.MemoryLimit)
+	s.DiskFree, s.DiskFreeLimit = r.DiskFree, r.DiskFreeLimit
+	for _, alarm := range a.n.Alarms() {
+		if alarm.Node == a.cfg.Node {
+			s.Alarms = append(s.Alarms, alarmText(alarm))
+		}
 	}
 	return s, nil
 }
+
+func setting(l config.Limit) string {
+	if l.Absolute > 0 {
+		return strconv.FormatUint(l.Absolute, 10)
+	}
+	return fmt.Sprintf("%v of available memory", l.Relative)
+}
+
+// alarmText is RabbitMQ's line for an alarm.
+func alarmText(a broker.Alarm) string { return fmt.Sprintf("%s alarm on node %s", a.Resource, a.Node) }
 
 // listeners are this node's own.
 func (a *adapter) listeners() []admin.Listener {
@@ -98,6 +116,9 @@ func (a *adapter) ClusterStatus(context.Context) (admin.ClusterStatus, error) {
 			}
 		}
 	})
+	for _, alarm := range a.n.Alarms() {
+		s.Alarms = append(s.Alarms, admin.NodeText{Node: alarm.Node, Text: alarmText(alarm)})
+	}
 	for _, n := range s.Nodes {
 		if n.Name != a.cfg.Node && n.Running() && !a.n.Reachable(n.Name) {
 			s.Unreachable = append(s.Unreachable, admin.NodeText{Node: n.Name, Text: "no heartbeat from it for a second"})

@@ -42,6 +42,7 @@ func (l *life) followPause() {
 		if err := l.openClients(); err != nil {
 			l.fail(err)
 		}
+		l.spawn(l.followAlarms)
 	}
 }
 

@@ -16,6 +16,7 @@
 //	join.go        how a copy enters a view: offers, recovery of queues that are down
 //	lease.go       leases and grants
 //	attachment.go, channel.go, session.go, declare.go, queueops.go: the clients' side
+//	alarm.go       memory and disk alarms
 //	routes.go      exchanges and bindings, kept for routing
 //	info.go        what operators ask
 package broker

@@ -23,6 +23,7 @@ const (
 	frameReport    link.FrameKind = 33 // incarnation (uvarint), node name: "my link to it ended"
 	frameToMaster  link.FrameKind = 34 // queue id (uvarint), protocol message of an attachment
 	frameToNode    link.FrameKind = 35 // queue id (uvarint), protocol message of a queue process
+	frameAlarm     link.FrameKind = 36 // one byte, the sender's alarm
 )
 
 // Calls between nodes.
@@ -50,6 +51,7 @@ func (n *Node) register() {
 	n.links.Watch(watcher{n})
 	n.links.HandleFrame(frameHeartbeat, func(from link.PeerID, body []byte) { n.detector.HandleHeartbeat(from.Node, body) })
 	n.links.HandleFrame(frameReport, n.reported)
+	n.links.HandleFrame(frameAlarm, n.alarms.told)
 	n.links.HandleFrame(frameToMaster, func(from link.PeerID, body []byte) {
 		n.queueFrame(from, body, (*life).fromNode)
 	})
@@ -113,6 +115,7 @@ type watcher struct{ n *Node }
 
 // LinkUp implements link.Watcher.
 func (w watcher) LinkUp(p link.PeerID) {
+	w.n.alarms.tell(p)
 	if l := w.n.currentLife(); l != nil {
 		l.linkUp(protocol.NodeID{Name: p.Node, Incarnation: p.Incarnation})
 	}
@@ -120,6 +123,7 @@ func (w watcher) LinkUp(p link.PeerID) {
 
 // LinkDown implements link.Watcher.
 func (w watcher) LinkDown(p link.PeerID, cause link.Cause) {
+	w.n.alarms.set(p.Node, 0) // it says so again when it is back
 	if l := w.n.currentLife(); l != nil {
 		l.linkDown(protocol.NodeID{Name: p.Node, Incarnation: p.Incarnation})
 	}

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -47,6 +48,7 @@ type Node struct {
 	store    *store.Store
 	host     *driver.Host
 	detector *detector.Detector
+	alarms   *alarms
 
 	incarnation atomic.Uint64
 	clusterID   atomic.Pointer[string]
@@ -73,6 +75,7 @@ func Start(cfg Config) (*Node, error) {
 		cfg: cfg, log: cfg.Log.With("node", cfg.Node), began: time.Now(),
 		stopAsked: make(chan struct{}), fatal: make(chan error, 1),
 	}
+	n.alarms = &alarms{n: n, byNode: map[string]alarm{}}
 	empty := ""
 	n.clusterID.Store(&empty)
 	for _, l := range cfg.Listeners {
@@ -110,7 +113,7 @@ func (n *Node) open() (err error) {
 		return err
 	}
 	if n.store, err = store.Open(store.Options{
-		Dir: filepath.Join(n.cfg.DataDir, "queues"), Budget: n.memoryBudget(), Log: n.log, OnFatal: n.failDisk,
+		Dir: filepath.Join(n.cfg.DataDir, "queues"), Budget: int64(bodiesShare * float64(n.memoryLimit())), Log: n.log, OnFatal: n.failDisk,
 	}); err != nil {
 		return err
 	}
@@ -166,13 +169,6 @@ func (n *Node) initCluster() (*state.InitCluster, error) {
 	}, nil
 }
 
-func (n *Node) memoryBudget() int64 {
-	if n.cfg.MemoryLimit.Absolute > 0 {
-		return int64(n.cfg.MemoryLimit.Absolute)
-	}
-	return int64(float64(store.MemoryTotal()) * n.cfg.MemoryLimit.Relative)
-}
-
 // failDisk is the store's OnFatal: the node stops rather than tell an untruth.
 func (n *Node) failDisk(err error) {
 	select {
@@ -208,6 +204,7 @@ func (n *Node) Run(ctx context.Context) error {
 	detecting, stopDetecting := context.WithCancel(context.Background())
 	background.Go(func() { n.detector.Run(detecting) })
 	background.Go(func() { n.keepPeers(detecting) })
+	background.Go(func() { n.alarms.watch(detecting) })
 	background.Go(func() {
 		select {
 		case <-n.stopAsked:
@@ -304,6 +301,12 @@ func (n *Node) applied(index uint64, changes []state.Change) {
 			}
 		}
 	})
+	if n.life == nil {
+		// Between lives, and after the farewell, it is no news to this node that its incarnation is down.
+		changes = slices.DeleteFunc(slices.Clone(changes), func(c state.Change) bool {
+			return c.Kind == state.NodeChanged && c.Node.Name == n.cfg.Node && !c.Node.Status.Up()
+		})
+	}
 	n.detector.Apply(changes)
 	if n.life != nil {
 		n.life.apply(index, changes)

@@ -230,6 +230,14 @@ func (c *Cluster) StartNodes(nodes ...int) {
 	wg.Wait()
 }
 
+// Configure makes lines the additions to the configuration of node i from its next start on; "" removes them.
+func (c *Cluster) Configure(i int, lines string) {
+	c.t.Helper()
+	if err := os.WriteFile(filepath.Join(c.nodeDir(i), "extra.conf"), []byte(lines+"\n"), 0o600); err != nil {
+		c.t.Fatalf("configuration of %s: %v", c.Name(i), err)
+	}
+}
+
 // Signal sends sig to node i's process.
 func (c *Cluster) Signal(i int, sig syscall.Signal) {
 	c.t.Helper()

@@ -1,0 +1,152 @@
+package measure
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"warren/bench/load"
+)
+
+// Failures.
+const (
+	FailKill = "kill" // SIGKILL
+	FailStop = "stop" // in good order
+)
+
+const recoverLimit = 60 * time.Second // for a confirm and a delivery after the failure
+
+// FailoverRun lets a paced load run over clients of the surviving nodes, takes the node of the queue's master away in the
+// middle, and measures how long it takes until confirms and deliveries go on. Then it checks that nothing that was confirmed
+// is lost, and starts the node again. Error: load.ErrLost, load.ErrClaim, nothing was confirmed or delivered any more.
+func FailoverRun(ctx context.Context, t Target, p Params) (_ *Result, err error) {
+	if t.Kind == Plain {
+		return nil, fmt.Errorf("failover of a queue that has one copy")
+	}
+	queues, err := prepare(ctx, t, "failover", 1)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, cleanUp(t, queues)) }()
+	master, err := masterOf(ctx, t, queues[0])
+	if err != nil {
+		return nil, err
+	}
+	queues[0].node = master
+	p.Connect = ConnectOther
+	r := &Result{
+		Measurement: "failover", Peer: t.Cluster.Name(), Version: t.Cluster.Version(), Queue: t.Kind, Start: time.Now(), Params: p,
+	}
+	pl := plan(t, queues, p)
+	for i := range pl.Publishers {
+		pl.Publishers[i].Reconnect = true
+	}
+	for i := range pl.Consumers {
+		pl.Consumers[i].Reconnect = true
+	}
+	g := load.Start(ctx, pl)
+	defer g.Close()
+	if err := g.Run(ctx, p.Warmup); err != nil {
+		return nil, err
+	}
+	g.Cut()
+	began, before := time.Now(), g.Counts()
+	f, restart, err := fail(ctx, t, g, p, master)
+	if restart {
+		defer func() { err = errors.Join(err, t.Cluster.StartNode(ctx, master)) }()
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := g.Run(ctx, p.Duration); err != nil {
+		return nil, err
+	}
+	after := g.Counts()
+	confirms, endToEnd, _ := g.Cut()
+	r.Seconds = time.Since(began).Seconds()
+	r.ConfirmedPerSec = float64(after.Confirmed-before.Confirmed) / r.Seconds
+	r.DeliveredPerSec = float64(after.Delivered-before.Delivered) / r.Seconds
+	r.Confirm, r.EndToEnd = latency(confirms), latency(endToEnd)
+	if err := finish(ctx, g, p); err != nil {
+		return nil, err
+	}
+	r.Counts, r.Failover = g.Counts(), f
+	f.Doubled, f.Unmarked = r.Counts.Doubled, r.Counts.Doubled-r.Counts.Redelivered
+	for _, p := range g.Publishers {
+		f.Reconnects += p.Reconnects()
+	}
+	r.ConfirmSeries, r.DeliverSeries = points(g.Publishers[0].Series()), points(g.Consumers[0].Series())
+	return r, g.Verify(after.Confirmed)
+}
+
+// masterOf finds the node of a queue's master among the cluster's nodes; if the broker does not say, it is where the queue was
+// declared.
+func masterOf(ctx context.Context, t Target, q queue) (int, error) {
+	info, err := t.Cluster.Queue(ctx, q.name)
+	if err != nil {
+		return 0, err
+	}
+	for i, n := range t.Cluster.Nodes() {
+		if n.Name != "" && n.Name == info.Master {
+			return i, nil
+		}
+	}
+	if info.Master != "" && t.Cluster.Nodes()[0].Name != "" {
+		return 0, fmt.Errorf("the master of %q is on %q, which is not a node of the cluster", q.name, info.Master)
+	}
+	return q.node, nil
+}
+
+// fail takes the master's node away and waits for a confirm and a delivery after that. restart says that the node is to be
+// started again.
+func fail(ctx context.Context, t Target, g *load.Group, p Params, master int) (f *Failover, restart bool, err error) {
+	f = &Failover{Failure: p.Failure}
+	mark := func(at time.Time) {
+		for _, p := range g.Publishers {
+			p.Mark(at)
+		}
+		for _, c := range g.Consumers {
+			c.Mark(at)
+		}
+	}
+	var at time.Time
+	switch p.Failure {
+	case FailKill:
+		// The mark may be set a moment after the kill: confirms of messages due after it take longer than that.
+		if at, err = t.Cluster.Kill(ctx, master); err == nil {
+			mark(at)
+		}
+	case FailStop:
+		mark(time.Now()) // the stop takes its time; the stall falls somewhere into it
+		_, err = t.Cluster.StopNode(ctx, master)
+	default:
+		return nil, false, fmt.Errorf("unknown failure %q", p.Failure)
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, recoverLimit)
+	defer cancel()
+	confirm, delivery, err := awaitMark(ctx, g)
+	f.FirstConfirm, f.FirstDelivery = ms(confirm), ms(delivery)
+	return f, true, err
+}
+
+func awaitMark(ctx context.Context, g *load.Group) (confirm, delivery time.Duration, err error) {
+	for {
+		confirm, c := g.Publishers[0].AfterMark()
+		delivery, d := g.Consumers[0].AfterMark()
+		if c && d {
+			return confirm, delivery, nil
+		}
+		select {
+		case <-ctx.Done():
+			return 0, 0, fmt.Errorf("after the failure: confirmed %v, delivered %v: %w", c, d, ctx.Err())
+		case <-time.After(5 * time.Millisecond):
+		}
+		if err := g.Failed(); err != nil {
+			return 0, 0, err
+		}
+	}
+}

@@ -1,0 +1,288 @@
+package measure
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"warren/bench/hist"
+	"warren/bench/load"
+	"warren/bench/peer"
+	"warren/bench/proc"
+)
+
+// Strategies of synchronisation.
+const (
+	StrategyDefault  = ""         // whatever the broker does when it is told nothing
+	StrategyBlocking = "blocking" // of Warren's policies
+	StrategyOnline   = "online"
+)
+
+const (
+	syncPolicy   = "bench-sync"
+	fillWindow   = 2000
+	sidePrefetch = 50
+	fillLimit    = 10 * time.Minute
+)
+
+// ErrNotSynced: the broker said that the queue is synchronised, and it is not.
+var ErrNotSynced = errors.New("the queue is not synchronised though the broker said so")
+
+// ErrNothingToSync: the mirrors were synchronised before they were told to.
+var ErrNothingToSync = errors.New("the mirrors were synchronised already")
+
+// Beside is what the clients of one queue saw before and during the synchronisation.
+type Beside struct {
+	ConfirmBefore   Latency `json:"confirm_before"`
+	ConfirmDuring   Latency `json:"confirm_during"`
+	DeliverBefore   Latency `json:"deliver_before"` // from the credit to the delivery that it lets through
+	DeliverDuring   Latency `json:"deliver_during"`
+	ConfirmedBefore float64 `json:"confirmed_per_s_before"`
+	ConfirmedDuring float64 `json:"confirmed_per_s_during"`
+	ConfirmSeries   []Point `json:"confirm_series,omitempty"`
+	DeliverSeries   []Point `json:"deliver_series,omitempty"`
+}
+
+// Sync is what a synchronisation cost.
+type Sync struct {
+	Depth       int     `json:"depth"`
+	Mirrors     int     `json:"mirrors"`
+	Seconds     float64 `json:"seconds"`
+	PerSec      float64 `json:"messages_per_s"` // of the queue's depth, to all mirrors at once
+	MBPerSec    float64 `json:"mb_per_s"`
+	BeganAt     float64 `json:"began_at_s"` // in the series
+	EndedAt     float64 `json:"ended_at_s"`
+	Queue       Beside  `json:"queue"`
+	Neighbour   Beside  `json:"neighbour"`
+	CPUSeconds  float64 `json:"cpu_seconds"` // of all nodes while it lasted
+	Proved      bool    `json:"proved"`
+	ProvedCount uint64  `json:"proved_count,omitempty"` // messages that the promoted mirror had
+}
+
+// side is the paced publisher and consumer of one queue.
+type side struct {
+	p *load.Publisher
+	c *load.Consumer
+
+	confirms, waits *hist.Hist // before
+	rate            float64
+	since           time.Time
+	confirmed       uint64
+}
+
+func startSide(g *load.Group, t Target, q queue, p Params) *side {
+	addresses := uris(t, q, ConnectOther) // not on the first node: it is killed for the proof
+	s := &side{since: time.Now()}
+	s.c = g.Consume(load.ConsumerConfig{URIs: addresses, Queue: q.name, Prefetch: sidePrefetch, AckEvery: 1, Rate: p.SideRate})
+	s.p = g.Publish(load.PublisherConfig{
+		URIs: addresses, Queue: q.name, Size: p.Size, Persistent: p.Persistent, Window: max(1, int(p.SideRate)*60), Rate: p.SideRate,
+	})
+	return s
+}
+
+// cut starts the figures anew and gives those up to now.
+func (s *side) cut() (confirms, waits *hist.Hist, rate float64) {
+	now, n := time.Now(), s.p.Book().Counts().Confirmed
+	rate = float64(n-s.confirmed) / now.Sub(s.since).Seconds()
+	s.since, s.confirmed = now, n
+	_, waits = s.c.Cut()
+	return s.p.Cut(), waits, rate
+}
+
+func (s *side) before() { s.confirms, s.waits, s.rate = s.cut() }
+
+func (s *side) after() Beside {
+	confirms, waits, rate := s.cut()
+	return Beside{
+		ConfirmBefore: latency(s.confirms), ConfirmDuring: latency(confirms), DeliverBefore: latency(s.waits), DeliverDuring: latency(waits),
+		ConfirmedBefore: s.rate, ConfirmedDuring: rate,
+	}
+}
+
+func (b *Beside) series(s *side) {
+	b.ConfirmSeries, b.DeliverSeries = points(s.p.Series()), points(s.c.Series())
+}
+
+// SyncRun fills a queue that has one copy, gives it mirrors that are not synchronised, synchronises them while a paced
+// publisher and consumer work on it and on a neighbour, and measures what these notice. Then it holds the broker to its word.
+// Error: ErrNotSynced, ErrNothingToSync, load.ErrLost, peer.ErrUnsupported.
+func SyncRun(ctx context.Context, t Target, p Params) (_ *Result, err error) {
+	if t.Kind != Mirrored {
+		return nil, fmt.Errorf("synchronisation of a %s queue: %w", t.Kind, peer.ErrUnsupported)
+	}
+	if err := canSync(ctx, t); err != nil {
+		return nil, err
+	}
+	r := &Result{Measurement: "sync", Peer: t.Cluster.Name(), Version: t.Cluster.Version(), Queue: t.Kind, Start: time.Now(), Params: p}
+	g := load.New(ctx)
+	defer g.Close()
+	queues, err := fillQueue(ctx, g, t, p)
+	defer func() { err = errors.Join(err, cleanUp(t, queues), t.Cluster.ClearPolicy(ctx, syncPolicy)) }()
+	if err != nil {
+		return nil, err
+	}
+	own, neighbour := startSide(g, t, queues[0], p), startSide(g, t, queues[1], p)
+	if err := g.Run(ctx, time.Second); err != nil {
+		return nil, err
+	}
+	own.cut()
+	neighbour.cut()
+	if err := g.Run(ctx, p.Warmup); err != nil {
+		return nil, err
+	}
+	own.before()
+	neighbour.before()
+	s, err := synchronise(ctx, g, t, p, queues[0].name, func() { own.cut(); neighbour.cut() })
+	if err != nil {
+		return nil, err
+	}
+	s.Queue, s.Neighbour = own.after(), neighbour.after()
+	if err := g.StopPublishers(ctx, settleLimit); err != nil {
+		return nil, err
+	}
+	own.c.Stop()
+	<-own.c.Done()
+	if err := holdToWord(ctx, g, t, p, queues[0], s); err != nil {
+		return nil, err
+	}
+	neighbour.c.Stop()
+	<-neighbour.c.Done()
+	s.Queue.series(own)
+	s.Neighbour.series(neighbour)
+	r.Sync, r.Counts, r.Seconds = s, g.Counts(), s.Seconds
+	return r, nil
+}
+
+// canSync asks the cluster before much is done for nothing.
+func canSync(ctx context.Context, t Target) error {
+	c, ok := t.Cluster.(interface{ CanSync(context.Context) error })
+	if !ok {
+		return nil
+	}
+	return c.CanSync(ctx)
+}
+
+// fillQueue declares the queue, fills it, and declares its neighbour, which has synchronised mirrors from the start.
+func fillQueue(ctx context.Context, g *load.Group, t Target, p Params) ([]queue, error) {
+	q := queue{name: namePrefix + "sync.1"}
+	if err := declare(t.Cluster.Nodes()[0].URI, q.name, Plain); err != nil {
+		return nil, err
+	}
+	queues := []queue{q}
+	fill := g.Publish(load.PublisherConfig{
+		URIs: uris(t, q, ConnectMaster), Queue: q.name, Size: p.Size, Persistent: p.Persistent, Window: fillWindow, Messages: uint64(p.Depth),
+	})
+	ctx, cancel := context.WithTimeout(ctx, fillLimit)
+	defer cancel()
+	select {
+	case <-fill.Done():
+	case <-ctx.Done():
+		return queues, fmt.Errorf("fill %q: %w", q.name, ctx.Err())
+	}
+	if fill.Err() != nil {
+		return queues, fill.Err()
+	}
+	if n := fill.Book().Counts().Confirmed; n != uint64(p.Depth) {
+		return queues, fmt.Errorf("fill %q: %d of %d were confirmed: %w", q.name, n, p.Depth, load.ErrClaim)
+	}
+	others, err := prepare(ctx, t, "neighbour", 1)
+	return append(queues, others...), err
+}
+
+// synchronise gives the queue mirrors and synchronises them. cut is called just before.
+func synchronise(ctx context.Context, g *load.Group, t Target, p Params, name string, cut func()) (*Sync, error) {
+	want := len(t.Cluster.Nodes()) - 1
+	if err := t.Cluster.SetPolicy(ctx, syncPolicy, `^bench\.sync\.`, definition(p)); err != nil {
+		return nil, err
+	}
+	if err := awaitMirrors(ctx, t, name, want); err != nil {
+		return nil, err
+	}
+	pids, err := t.Cluster.PIDs()
+	if err != nil {
+		return nil, err
+	}
+	watch, err := proc.Watch(pids)
+	if err != nil {
+		return nil, err
+	}
+	cut()
+	began, ended, syncErr := t.Cluster.Sync(ctx, name)
+	usage, err := watch.Stop()
+	if err := errors.Join(syncErr, err); err != nil {
+		return nil, err
+	}
+	// What was held up during the synchronisation shows in the moment after it.
+	if err := g.Run(ctx, time.Second); err != nil {
+		return nil, err
+	}
+	q, err := t.Cluster.Queue(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	if len(q.Mirrors) != want || len(q.Synced) != want {
+		return nil, fmt.Errorf("queue %q has %d mirrors and %d of them synchronised after its synchronisation, of %d: %w",
+			name, len(q.Mirrors), len(q.Synced), want, ErrNotSynced)
+	}
+	s := &Sync{Depth: p.Depth, Mirrors: want, Seconds: ended.Sub(began).Seconds(), CPUSeconds: usage.Total().Seconds()}
+	s.PerSec = float64(p.Depth) / s.Seconds
+	s.MBPerSec = s.PerSec * float64(p.Size) / 1e6
+	s.BeganAt, s.EndedAt = began.Sub(g.Origin).Seconds(), ended.Sub(g.Origin).Seconds()
+	return s, nil
+}
+
+func definition(p Params) string {
+	def := `{"ha-mode":"all","ha-sync-mode":"manual"`
+	if p.BatchSize > 0 {
+		def += fmt.Sprintf(`,"ha-sync-batch-size":%d`, p.BatchSize)
+	}
+	if p.Strategy != StrategyDefault {
+		def += fmt.Sprintf(`,"ha-sync-strategy":%q`, p.Strategy)
+	}
+	return def + "}"
+}
+
+// awaitMirrors waits until the queue has its mirrors. Error: ErrNothingToSync.
+func awaitMirrors(ctx context.Context, t Target, name string, want int) error {
+	ctx, cancel := context.WithTimeout(ctx, readyLimit)
+	defer cancel()
+	for {
+		q, err := t.Cluster.Queue(ctx, name)
+		if err != nil {
+			return err
+		}
+		if len(q.Synced) > 0 {
+			return fmt.Errorf("queue %q, %d mirrors: %w", name, len(q.Synced), ErrNothingToSync)
+		}
+		if len(q.Mirrors) == want {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("queue %q has %d mirrors, not %d: %w", name, len(q.Mirrors), want, ctx.Err())
+		case <-time.After(readyPoll):
+		}
+	}
+}
+
+// holdToWord takes all messages out of the queue. With Prove it kills the master's node before, so that it is a mirror's copy
+// that must have them all. Error: ErrNotSynced, load.ErrLost.
+func holdToWord(ctx context.Context, g *load.Group, t Target, p Params, q queue, s *Sync) (err error) {
+	if p.Prove {
+		if _, err := t.Cluster.Kill(ctx, q.node); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, t.Cluster.StartNode(ctx, q.node)) }()
+	}
+	before := g.Counts().Delivered
+	c := g.Consume(load.ConsumerConfig{URIs: uris(t, q, ConnectOther), Queue: q.name, Prefetch: 2000, AckEvery: 500, Reconnect: true})
+	err = g.Drain(ctx, p.Idle)
+	if p.Prove && errors.Is(err, load.ErrLost) {
+		err = fmt.Errorf("a mirror was promoted and does not have what it should: %w: %w", ErrNotSynced, err)
+	}
+	c.Stop()
+	<-c.Done()
+	s.Proved, s.ProvedCount = p.Prove, g.Counts().Delivered-before
+	return errors.Join(err, c.Err())
+}

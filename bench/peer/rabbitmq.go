@@ -1,0 +1,149 @@
+package peer
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+type rabbitmq struct {
+	ctl
+	script  string
+	version string
+	nodes   []Node
+	pids    []int
+	started bool
+}
+
+// RabbitMQ starts (or, if it runs already, uses) a RabbitMQ cluster through the peer script. The script's directory and ports
+// are its own, from basePort on.
+func RabbitMQ(ctx context.Context, script, dir string, nodes, basePort int) (Cluster, error) {
+	env := []string{"DIR=" + dir, "BASE_PORT=" + strconv.Itoa(basePort)}
+	r := &rabbitmq{script: script, ctl: ctl{argv: []string{script, "ctl", "1"}, env: env}}
+	if err := r.status(ctx); err == nil && len(r.pids) == nodes {
+		return r, r.askVersion(ctx)
+	}
+	r.started = true
+	if _, err := runTool(ctx, env, script, "start", strconv.Itoa(nodes)); err != nil {
+		return nil, err
+	}
+	if err := r.status(ctx); err != nil {
+		return nil, err
+	}
+	if len(r.pids) != nodes {
+		return nil, fmt.Errorf("start rabbitmq: %d of %d nodes run", len(r.pids), nodes)
+	}
+	return r, r.askVersion(ctx)
+}
+
+func (r *rabbitmq) askVersion(ctx context.Context) error {
+	out, err := r.run(ctx, "version")
+	if err != nil {
+		return err
+	}
+	r.version = strings.TrimSpace(string(out))
+	return nil
+}
+
+var statusLine = regexp.MustCompile(`(?m)^(\S+) pid=(\S+) amqp=(\S+)`)
+
+func (r *rabbitmq) status(ctx context.Context) error {
+	out, err := runTool(ctx, r.env, r.script, "status")
+	if err != nil {
+		return err
+	}
+	r.nodes, r.pids = nil, nil
+	for _, m := range statusLine.FindAllStringSubmatch(string(out), -1) {
+		r.nodes = append(r.nodes, Node{Name: m[1], URI: "amqp://guest:guest@" + m[3]})
+		if pid, err := strconv.Atoi(m[2]); err == nil {
+			r.pids = append(r.pids, pid)
+		}
+	}
+	return nil
+}
+
+func (r *rabbitmq) Name() string    { return "rabbitmq" }
+func (r *rabbitmq) Version() string { return r.version }
+func (r *rabbitmq) Nodes() []Node   { return r.nodes }
+
+func (r *rabbitmq) PIDs() ([]int, error) {
+	if err := r.status(context.Background()); err != nil {
+		return nil, err
+	}
+	if len(r.pids) != len(r.nodes) {
+		return nil, fmt.Errorf("%d of %d nodes of rabbitmq run", len(r.pids), len(r.nodes))
+	}
+	return r.pids, nil
+}
+
+// Sync asks the node itself for the moments, because its tool takes a second to start.
+func (r *rabbitmq) Sync(ctx context.Context, queue string) (began, ended time.Time, err error) {
+	ctx, cancel := context.WithTimeout(ctx, syncLimit)
+	defer cancel()
+	expr := fmt.Sprintf(`{ok,Q}=rabbit_amqqueue:lookup(rabbit_misc:r(<<"/">>,queue,<<%q>>)), A=os:system_time(microsecond), `+
+		`R=rabbit_amqqueue:sync_mirrors(amqqueue:get_pid(Q)), B=os:system_time(microsecond), `+
+		`io_lib:format("~p ~p ~p",[R,A,B]).`, queue)
+	out, err := r.run(ctx, "eval", expr)
+	if err != nil {
+		return began, ended, err
+	}
+	return parseSync(string(out))
+}
+
+var syncAnswer = regexp.MustCompile(`ok (\d+) (\d+)`)
+
+func parseSync(out string) (began, ended time.Time, err error) {
+	m := syncAnswer.FindStringSubmatch(decodeChars(out))
+	if m == nil {
+		return began, ended, fmt.Errorf("synchronise a queue of rabbitmq: it answered %q", out)
+	}
+	a, err := strconv.ParseInt(m[1], 10, 64)
+	if err != nil {
+		return began, ended, fmt.Errorf("synchronise a queue of rabbitmq: %w", err)
+	}
+	b, err := strconv.ParseInt(m[2], 10, 64)
+	if err != nil {
+		return began, ended, fmt.Errorf("synchronise a queue of rabbitmq: %w", err)
+	}
+	return time.UnixMicro(a), time.UnixMicro(b), nil
+}
+
+// decodeChars takes the quotes, commas and brackets of a printed iolist away.
+func decodeChars(s string) string {
+	return strings.NewReplacer(`"`, "", ",", "", "[", "", "]", "", "\n", "").Replace(s)
+}
+
+func (r *rabbitmq) Kill(_ context.Context, node int) (time.Time, error) {
+	pids, err := r.PIDs()
+	if err != nil {
+		return time.Time{}, err
+	}
+	r.useOther(node)
+	return killProcess(pids[node])
+}
+
+// useOther makes ctl ask another node than the one that goes.
+func (r *rabbitmq) useOther(node int) { r.argv[2] = strconv.Itoa((node+1)%len(r.nodes) + 1) }
+
+func (r *rabbitmq) StopNode(ctx context.Context, node int) (time.Time, error) {
+	r.useOther(node)
+	at := time.Now()
+	_, err := runTool(ctx, r.env, r.script, "stop-node", strconv.Itoa(node+1))
+	return at, err
+}
+
+func (r *rabbitmq) StartNode(ctx context.Context, node int) error {
+	_, err := runTool(ctx, r.env, r.script, "start-node", strconv.Itoa(node+1))
+	return err
+}
+
+func (r *rabbitmq) Shutdown(ctx context.Context) error {
+	if !r.started {
+		return nil
+	}
+	_, err := runTool(ctx, r.env, r.script, "stop")
+	return err
+}

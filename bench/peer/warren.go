@@ -1,0 +1,162 @@
+package peer
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"warren/ctl/localcluster"
+)
+
+// pollSync is how often a queue is looked at until it is synchronised, after the command has returned.
+const pollSync = 20 * time.Millisecond
+
+type warren struct {
+	ctl
+	binary, version string
+	cluster         *localcluster.Cluster
+	started         bool
+}
+
+// Warren starts (or, if it runs already, uses) the local cluster in dir, of three nodes with those ports' offset, with that
+// binary.
+func Warren(ctx context.Context, binary, dir string, nodes, portOffset int) (Cluster, error) {
+	out, err := runTool(ctx, nil, binary, "ctl", "version")
+	if err != nil {
+		return nil, err
+	}
+	c, err := localcluster.Create(dir, nodes, portOffset)
+	if err != nil {
+		return nil, fmt.Errorf("start warren: %w", err)
+	}
+	first := c.Nodes()[0]
+	w := &warren{binary: binary, version: strings.TrimSpace(string(out)), cluster: c}
+	w.argv = []string{binary, "ctl", "--address", first.InternodeAddress(), "--cookie-file", first.CookieFile}
+	running := 0
+	for _, n := range c.Nodes() {
+		if _, ok := n.Process(); ok {
+			running++
+		}
+	}
+	if running == nodes {
+		return w, nil
+	}
+	w.started = running == 0
+	_, err = runTool(ctx, nil, binary, "cluster", "start", "--detach", "--nodes", strconv.Itoa(nodes), "--dir", dir,
+		"--port-offset", strconv.Itoa(portOffset))
+	if err != nil {
+		return nil, err
+	}
+	return w, nil
+}
+
+func (w *warren) Name() string    { return "warren" }
+func (w *warren) Version() string { return w.version }
+
+func (w *warren) Nodes() []Node {
+	var out []Node
+	for _, n := range w.cluster.Nodes() {
+		out = append(out, Node{Name: n.Name, URI: n.URI()})
+	}
+	return out
+}
+
+func (w *warren) PIDs() ([]int, error) {
+	var out []int
+	for i := range w.cluster.Nodes() {
+		pid, err := w.pid(i)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, pid)
+	}
+	return out, nil
+}
+
+func (w *warren) pid(node int) (int, error) {
+	n := w.cluster.Nodes()[node]
+	p, ok := n.Process()
+	if !ok {
+		return 0, fmt.Errorf("%s does not run (log: %s)", n.Name, n.LogFile())
+	}
+	return p.PID, nil
+}
+
+// use makes ctl ask a node that runs.
+func (w *warren) use() {
+	for i, n := range w.cluster.Nodes() {
+		if _, err := w.pid(i); err == nil {
+			w.argv[3] = n.InternodeAddress()
+			return
+		}
+	}
+}
+
+func (w *warren) Queue(ctx context.Context, name string) (Queue, error) {
+	w.use()
+	return w.ctl.Queue(ctx, name)
+}
+
+func (w *warren) Sync(ctx context.Context, queue string) (began, ended time.Time, err error) {
+	w.use()
+	ctx, cancel := context.WithTimeout(ctx, syncLimit)
+	defer cancel()
+	if help, err := w.run(ctx, "--help"); err == nil && !strings.Contains(string(help), "sync_queue") {
+		return began, ended, fmt.Errorf("%s has no sync_queue: %w", w.version, ErrUnsupported)
+	}
+	began = time.Now()
+	if _, err := w.run(ctx, "sync_queue", queue); err != nil {
+		return began, ended, err
+	}
+	tick := time.NewTicker(pollSync)
+	defer tick.Stop()
+	for {
+		ended = time.Now()
+		q, err := w.ctl.Queue(ctx, queue)
+		if err != nil {
+			return began, ended, err
+		}
+		if len(q.Mirrors) > 0 && len(q.Synced) == len(q.Mirrors) {
+			return began, ended, nil
+		}
+		select {
+		case <-ctx.Done():
+			return began, ended, fmt.Errorf("wait until %q is synchronised (%d of %d mirrors are): %w", queue, len(q.Synced),
+				len(q.Mirrors), ctx.Err())
+		case <-tick.C:
+		}
+	}
+}
+
+func (w *warren) Kill(_ context.Context, node int) (time.Time, error) {
+	pid, err := w.pid(node)
+	if err != nil {
+		return time.Time{}, err
+	}
+	return killProcess(pid)
+}
+
+func (w *warren) clusterCommand(ctx context.Context, args ...string) error {
+	_, err := runTool(ctx, nil, append(append([]string{w.binary, "cluster"}, args...), "--dir", w.cluster.Dir())...)
+	return err
+}
+
+func (w *warren) StopNode(ctx context.Context, node int) (time.Time, error) {
+	at := time.Now()
+	_, err := runTool(ctx, nil, w.binary, "cluster", "stop-node", "--dir", w.cluster.Dir(), strconv.Itoa(node+1))
+	return at, err
+}
+
+func (w *warren) StartNode(ctx context.Context, node int) error {
+	_, err := runTool(ctx, nil, w.binary, "cluster", "start-node", "--dir", w.cluster.Dir(), strconv.Itoa(node+1))
+	return err
+}
+
+func (w *warren) Shutdown(ctx context.Context) error {
+	if !w.started {
+		return nil
+	}
+	return w.clusterCommand(ctx, "stop")
+}

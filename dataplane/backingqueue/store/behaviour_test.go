@@ -222,7 +222,7 @@ func (r *rig) rotate() {
 	r.t.Helper()
 	q := r.s.lookup(99)
 	var h backingqueue.Queue
-	if q == nil {
+	if q == nil || q.h == nil {
 		h, _ = r.open(99)
 	} else {
 		h = q.h

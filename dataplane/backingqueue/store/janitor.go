@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"warren/dataplane/backingqueue"
@@ -13,8 +14,9 @@ import (
 // chores are what the janitor has to do besides looking at the journal's size.
 type chores struct {
 	mu     sync.Mutex
-	untidy map[*queue]struct{} // has files that are dead or sparse
-	buried []*queue            // deleted: memory and files are to be given back
+	untidy map[*queue]struct{}     // has files that are dead or sparse
+	buried []*queue                // deleted: memory and files are to be given back
+	graves map[backingqueue.ID]int // of each queue: how many of its lives were buried and not cleared yet
 }
 
 func (s *Store) untidy(q *queue) {
@@ -30,8 +32,70 @@ func (s *Store) untidy(q *queue) {
 func (s *Store) bury(q *queue) {
 	s.chores.mu.Lock()
 	s.chores.buried = append(s.chores.buried, q)
+	if s.chores.graves == nil {
+		s.chores.graves = map[backingqueue.ID]int{}
+	}
+	s.chores.graves[q.id]++
 	s.chores.mu.Unlock()
 	s.kick(s.tendC)
+}
+
+// cleared notes that a buried queue left nothing.
+func (c *chores) cleared(id backingqueue.ID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.graves[id]--; c.graves[id] == 0 {
+		delete(c.graves, id)
+	}
+}
+
+// inherited says whether an earlier life of a queue still has files.
+func (c *chores) inherited(id backingqueue.ID) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.graves[id] > 0
+}
+
+// takeBuried takes the lives of one queue off the list.
+func (c *chores) takeBuried(id backingqueue.ID) (mine []*queue) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.buried = slices.DeleteFunc(c.buried, func(q *queue) bool {
+		if q.id == id {
+			mine = append(mine, q)
+		}
+		return q.id == id
+	})
+	return mine
+}
+
+// makeRoom clears what earlier lives of a queue left, before a new one begins: it uses the same directory, and the journal must
+// say that the old one ended.
+func (s *Store) makeRoom(id backingqueue.ID) error {
+	if !s.chores.inherited(id) {
+		return nil
+	}
+	s.work.Lock()
+	defer s.work.Unlock()
+	return s.clearAll(s.chores.takeBuried(id))
+}
+
+// clearAll clears deleted queues; work is held.
+func (s *Store) clearAll(buried []*queue) error {
+	if len(buried) == 0 {
+		return nil
+	}
+	// Were the files gone before the queue is, a crash would find a queue without them.
+	if err := s.j.Flush(); err != nil {
+		return err
+	}
+	for _, q := range buried {
+		if err := s.clear(q); err != nil {
+			return err
+		}
+		s.chores.cleared(q.id)
+	}
+	return nil
 }
 
 // take empties the list of chores.
@@ -86,16 +150,8 @@ func (s *Store) tend() error {
 	defer s.work.Unlock()
 	for {
 		untidy, buried := s.chores.take()
-		if len(buried) > 0 {
-			// Were the files gone before the queue is, a crash would find a queue without them.
-			if err := s.j.Flush(); err != nil {
-				return err
-			}
-		}
-		for _, q := range buried {
-			if err := s.clear(q); err != nil {
-				return err
-			}
+		if err := s.clearAll(buried); err != nil {
+			return err
 		}
 		for q := range untidy {
 			if err := s.tidy(q); err != nil {

@@ -288,8 +288,11 @@ func (p *pair) closeQueue(remove bool) {
 	_ = do(m)
 	delete(p.qd, id)
 	delete(p.qm, id)
-	if remove {
+	switch {
+	case remove && p.r.IntN(2) == 0:
 		p.ids[slices.Index(p.ids[:], id)] += modelQueues
+	case remove:
+		p.queue(id) // its next life has the same ID
 	}
 }
 

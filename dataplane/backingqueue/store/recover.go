@@ -18,9 +18,9 @@ import (
 type recovery struct {
 	s       *Store
 	queues  map[backingqueue.ID]*recovering
-	deleted map[backingqueue.ID]bool
-	newest  uint32 // journal file at start
-	damaged bool   // a segment was
+	deleted map[backingqueue.ID]journal.Pos // where the journal last says so; what follows is of a new queue with that ID
+	newest  uint32                          // journal file at start
+	damaged bool                            // a segment was
 }
 
 // recovering is one queue while it is rebuilt.
@@ -36,7 +36,7 @@ type recovering struct {
 
 // start rebuilds the queues from the disk and starts the store's goroutines.
 func (s *Store) start() error {
-	r := &recovery{s: s, queues: map[backingqueue.ID]*recovering{}, deleted: map[backingqueue.ID]bool{}}
+	r := &recovery{s: s, queues: map[backingqueue.ID]*recovering{}, deleted: map[backingqueue.ID]journal.Pos{}}
 	j, holes, err := journal.Load(journal.Options{
 		FS: s.fs, Dir: s.dir("journal"), FileSize: s.o.JournalFileSize, Log: s.log, OnFatal: s.o.OnFatal,
 		OnCommit: s.committed,
@@ -155,7 +155,7 @@ func (r *recovery) get(id backingqueue.ID) *recovering {
 }
 
 // survey takes from the journal's first reading the newest State of each queue, and which were deleted.
-func (r *recovery) survey(_ journal.Pos, payload []byte) error {
+func (r *recovery) survey(pos journal.Pos, payload []byte) error {
 	if t := record.Type(payload[0]); t != record.TypeState && t != record.TypeDelete {
 		return nil
 	}
@@ -164,7 +164,7 @@ func (r *recovery) survey(_ journal.Pos, payload []byte) error {
 		return err
 	}
 	if rec.Type == record.TypeDelete {
-		r.deleted[rec.Queue] = true
+		r.deleted[rec.Queue] = pos
 		delete(r.queues, rec.Queue)
 		return nil
 	}
@@ -172,6 +172,13 @@ func (r *recovery) survey(_ journal.Pos, payload []byte) error {
 	rec.State.Meta = nil // aliases a buffer, and is of no use here
 	rq.state, rq.stated = rec.State, true
 	return nil
+}
+
+// dead says whether a queue was deleted and not begun anew. Where it was, its directory has nothing of the old one: Open
+// saw to that first.
+func (r *recovery) dead(id backingqueue.ID) bool {
+	_, deleted := r.deleted[id]
+	return deleted && r.queues[id] == nil
 }
 
 // loadSegments reads the segments of every queue that has some, several queues at once.
@@ -185,7 +192,7 @@ func (r *recovery) loadSegments() error {
 		switch {
 		case err != nil:
 			r.s.log.Warn("unknown name among the queues' directories", "file", r.s.dir("queues", name))
-		case r.deleted[backingqueue.ID(id)]:
+		case r.dead(backingqueue.ID(id)):
 			if err := r.s.fs.RemoveAll(r.s.dir("queues", name)); err != nil {
 				return fmt.Errorf("remove the segments of deleted queue %d: %w", id, err)
 			}
@@ -276,7 +283,7 @@ func (r *recovery) visit(pos journal.Pos, payload []byte) error {
 	if err != nil {
 		return fmt.Errorf("%s at %d: %w", r.s.j.Path(pos.File), pos.Off, err)
 	}
-	if r.deleted[rec.Queue] {
+	if end := r.deleted[rec.Queue]; pos.File < end.File || pos.File == end.File && pos.Off <= end.Off {
 		return nil
 	}
 	rq := r.get(rec.Queue)

@@ -175,6 +175,9 @@ func (s *Store) Open(id backingqueue.ID, o backingqueue.Options) (backingqueue.Q
 }
 
 func (s *Store) open(id backingqueue.ID, o backingqueue.Options) (*handle, backingqueue.Recovery, error) {
+	if err := s.makeRoom(id); err != nil {
+		return nil, backingqueue.Recovery{}, err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {

@@ -104,10 +104,15 @@ func Open(cfg Config) (*Store, error) {
 		return nil, fmt.Errorf("open metadata: %w", err)
 	}
 	path := filepath.Join(cfg.Dir, "raft.db")
+	if err := checkFile(path); errors.Is(err, errDamaged) {
+		return nil, fmt.Errorf("open metadata log %s: %w; restore it, or move the data directory away to start empty", path, err)
+	} else if err != nil {
+		return nil, fmt.Errorf("open metadata log %s: %w", path, err)
+	}
 	bolt, err := raftboltdb.New(raftboltdb.Options{Path: path, BoltOptions: &bbolt.Options{Timeout: time.Second,
 		NoFreelistSync: true, FreelistType: bbolt.FreelistMapType}})
 	if err != nil {
-		return nil, fmt.Errorf("open metadata log %s (is another process using it?): %w", path, err)
+		return nil, fmt.Errorf("open metadata log %s: %w", path, err)
 	}
 	hlog := newLogger(cfg.Logger)
 	snaps, err := raft.NewFileSnapshotStoreWithLogger(cfg.Dir, 2, hlog)

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"warren/dataplane/backingqueue"
@@ -62,11 +63,10 @@ func (c *queueCopy) keepOffering(ctx context.Context, master string, body []byte
 // member of the last synchronised set when the last master has not come back for a while (metadata.md, promotion). A copy
 // that does not have what the record thinks says so instead.
 func (c *queueCopy) recover(q *state.Queue) {
-	vouched := false
-	for _, p := range q.LastSynchronised {
-		vouched = vouched || p.Node == c.life.self.Name
+	vouched := func(node string) bool {
+		return slices.ContainsFunc(q.LastSynchronised, func(p state.Place) bool { return p.Node == node })
 	}
-	if !vouched {
+	if !vouched(c.life.self.Name) {
 		return
 	}
 	var cmd state.Command = &state.RecoverQueue{
@@ -78,7 +78,7 @@ func (c *queueCopy) recover(q *state.Queue) {
 		cmd = &state.MirrorUnsynchronised{
 			Queue: q.ID, Node: m.Node, Incarnation: m.Incarnation, JoinIndex: m.JoinIndex, Reason: "its copy on disk is missing or damaged",
 		}
-	case q.Master != c.life.self.Name:
+	case q.Master != c.life.self.Name && vouched(q.Master): // one that came back without what it had does not count
 		wait = c.life.node.cfg.Timing.RecoveryWait
 		c.log.Warn("the queue is down; this copy takes over if its last master does not come back", "peer", q.Master, "after", wait)
 	}

@@ -32,12 +32,16 @@ lint:
 fmt:
 	gofmt -w $$(git ls-files '*.go')
 
-# Longer than `make test` allows. SEEDS= how many simulated histories, SEED= one of them, CRASHES= how many kill -9.
-SEEDS   ?= 50000
-CRASHES ?= 30
+# Longer than `make test` allows. SEEDS= how many simulated histories, SEED= one of them, CRASHES= how many kill -9, CHAOS= for
+# how many minutes three real nodes are harmed under load (CHAOS_SEED= the same harm again), FAILOVERS= how many are timed.
+SEEDS     ?= 50000
+CRASHES   ?= 30
+CHAOS     ?= 20
+FAILOVERS ?= 30
 soak:
 	SEEDS=$(SEEDS) SEED=$(SEED) $(GO) test -timeout 12h -count=1 -run 'TestSimulation' ./dataplane/gm/gmtest ./dataplane/mirror ./dataplane/queue/... ./dataplane/origin/...
 	CRASHES=$(CRASHES) $(GO) test -timeout 2h -count=1 -run 'Crash' ./dataplane/backingqueue/...
+	CHAOS=$(CHAOS) CHAOS_SEED=$(CHAOS_SEED) FAILOVERS=$(FAILOVERS) $(GO) test -timeout 12h -count=1 -v -run 'TestChaos$$|TestFailoverTime' ./integration
 
 bench:
 	$(GO) test -run '^$$' -bench . -benchmem ./dataplane/... ./bench/...

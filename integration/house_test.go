@@ -63,7 +63,7 @@ func forbidden(from, to string) string {
 	switch {
 	case slices.Contains(pure, from) && slices.Contains(impure, to):
 		return "a pure core does no I/O and reads no clock"
-	case under(to, "warren/bench") || under(to, "warren/integration") && !under(from, "warren/integration"):
+	case under(to, "warren/bench") && !under(from, "warren/bench") || under(to, "warren/integration") && !under(from, "warren/integration"):
 		return "nobody imports bench or integration"
 	case under(from, "warren/metadata") && (under(to, "warren/dataplane") || under(to, "warren/ctl")):
 		return "the metadata plane knows neither the data plane nor the tools"

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"maps"
 
 	"github.com/vmihailenco/msgpack/v5"
 )
@@ -37,7 +38,7 @@ type handler func(ctx context.Context, node Node, args msgpack.RawMessage, row f
 
 // handlers is the table of requests that this node answers.
 func handlers() map[string]handler {
-	return map[string]handler{
+	all := map[string]handler{
 		cmdStatus: one(func(ctx context.Context, n Node, _ nothing) (NodeStatus, error) { return n.Status(ctx) }),
 		cmdClusterStatus: one(func(ctx context.Context, n Node, _ nothing) (ClusterStatus, error) {
 			return n.ClusterStatus(ctx)
@@ -70,6 +71,8 @@ func handlers() map[string]handler {
 		cmdListVHosts: many(func(ctx context.Context, n Node, _ nothing) ([]VHostInfo, error) { return n.ListVHosts(ctx) }),
 		cmdListUsers:  many(func(ctx context.Context, n Node, _ nothing) ([]UserInfo, error) { return n.ListUsers(ctx) }),
 	}
+	maps.Copy(all, mirroringHandlers())
+	return all
 }
 
 func decode[A any](args msgpack.RawMessage) (A, error) {

@@ -11,6 +11,8 @@ import (
 // A refusal that the operator should read is returned as an *Error (or wraps one): its code decides the exit status of the
 // tool and the form of the text. Any other error reaches the operator as CodeInternal with its text.
 type Node interface {
+	Mirroring
+
 	// Status describes this node. It never asks another one.
 	Status(ctx context.Context) (NodeStatus, error)
 	// ClusterStatus describes the cluster as this node knows it; it works without a Raft leader.

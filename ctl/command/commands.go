@@ -21,8 +21,10 @@ func commands() []command {
 		awaitOnlineNodesCommand(), clusterStatusCommand(),
 		listUsersCommand(),
 		listVHostsCommand(),
-		clearPolicyCommand(), listPoliciesCommand(), setPolicyCommand(),
+		clearPolicyCommand(operatorPolicies()), clearPolicyCommand(userPolicies()), listPoliciesCommand(operatorPolicies()),
+		listPoliciesCommand(userPolicies()), setPolicyCommand(operatorPolicies()), setPolicyCommand(userPolicies()),
 		deleteQueueCommand(), listQueuesCommand(), purgeQueueCommand(),
+		promoteCommand(), transferCommand(),
 		listBindingsCommand(), listExchangesCommand(),
 		pingCommand(), statusCommand(),
 	}

@@ -26,6 +26,13 @@ type fakeNode struct {
 	stopped   bool
 	queueErr  error // at the end of ListQueues
 	hang      bool  // Status never answers
+
+	strict      bool // policies are checked as a node does
+	operators   []admin.PolicyInfo
+	transferred admin.QueueOnNode
+	plan        admin.PromotionPlan
+	promoted    admin.PromotionPlan
+	byHand      error
 }
 
 func (f *fakeNode) Status(ctx context.Context) (admin.NodeStatus, error) {
@@ -49,6 +56,11 @@ func (f *fakeNode) Stop(context.Context) error {
 func (f *fakeNode) SetPolicy(_ context.Context, p admin.PolicyInfo) error {
 	if !slices.Contains(f.vhosts, p.VHost) {
 		return admin.Errorf(admin.CodeNoSuchVHost, "%s", p.VHost)
+	}
+	if f.strict {
+		if _, err := checkedPolicy(f, p, false); err != nil {
+			return err
+		}
 	}
 	for _, key := range []string{p.Definition, p.Pattern, p.ApplyTo} {
 		if text, ok := f.invalid[key]; ok {

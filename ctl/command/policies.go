@@ -9,12 +9,40 @@ import (
 	"warren/ctl/admin"
 )
 
-// Commands about policies.
+// Commands about policies and operator policies, which differ in name only.
 
-func setPolicyCommand() command {
+// policyWords are what the commands about one kind of policies say.
+type policyWords struct {
+	prefix, list   string // of the names of the commands: set_PREFIXpolicy, list_PREFIXpolicies
+	summary, about string
+	setting, clear string
+	listing        string
+	set            func(Client, context.Context, admin.PolicyInfo) error
+	remove         func(Client, context.Context, string, string) error
+	all            func(Client, context.Context, string) ([]admin.PolicyInfo, error)
+}
+
+func userPolicies() policyWords {
+	return policyWords{
+		summary: "Sets or updates a policy", about: "a policy", setting: "policy", clear: "policy",
+		list: "Lists all policies in a virtual host", listing: "policies",
+		set: Client.SetPolicy, remove: Client.ClearPolicy, all: Client.ListPolicies,
+	}
+}
+
+func operatorPolicies() policyWords {
+	return policyWords{
+		prefix: "operator_", summary: "Sets an operator policy that overrides a subset of arguments in user policies",
+		about: "an operator policy", setting: "operator policy override", clear: "operator policy",
+		list: "Lists operator policy overrides for a virtual host", listing: "operator policy overrides",
+		set: Client.SetOperatorPolicy, remove: Client.ClearOperatorPolicy, all: Client.ListOperatorPolicies,
+	}
+}
+
+func setPolicyCommand(w policyWords) command {
 	return command{
-		name: "set_policy", tools: []string{toolCtl}, group: "Policies",
-		summary: "Sets or updates a policy",
+		name: "set_" + w.prefix + "policy", tools: []string{toolCtl}, group: "Policies",
+		summary: w.summary,
 		usage:   "[--vhost <vhost>] [--priority <priority>] [--apply-to <apply-to>] <name> <pattern> <definition>",
 		details: []string{
 			"<name>", "policy name (identifier)",
@@ -36,10 +64,10 @@ func setPolicyCommand() command {
 		},
 		banner: func(c *call) []string {
 			priority, _ := policyPriority(c)
-			return []string{fmt.Sprintf(`Setting policy "%s" for pattern "%s" to "%s" with priority "%d" for vhost "%s" ...`,
-				c.args[0], c.args[1], c.args[2], priority, c.vhost)}
+			return []string{fmt.Sprintf(`Setting %s "%s" for pattern "%s" to "%s" with priority "%d" for vhost "%s" ...`,
+				w.setting, c.args[0], c.args[1], c.args[2], priority, c.vhost)}
 		},
-		run: withClient(setPolicy),
+		run: withClient(func(ctx context.Context, c *call, node Client) error { return setPolicy(ctx, c, node, w) }),
 	}
 }
 
@@ -51,7 +79,7 @@ func policyPriority(c *call) (int64, error) {
 	return strconv.ParseInt(text, 10, 64)
 }
 
-func setPolicy(ctx context.Context, c *call, node Client) error {
+func setPolicy(ctx context.Context, c *call, node Client, w policyWords) error {
 	priority, err := policyPriority(c)
 	if err != nil {
 		return fmt.Errorf("priority: %w", err)
@@ -63,16 +91,16 @@ func setPolicy(ctx context.Context, c *call, node Client) error {
 	if !json.Valid([]byte(p.Definition)) {
 		return &admin.Error{Code: admin.CodeBadJSON}
 	}
-	if err := node.SetPolicy(ctx, p); err != nil {
+	if err := w.set(node, ctx, p); err != nil {
 		return err
 	}
 	return c.done()
 }
 
-func clearPolicyCommand() command {
+func clearPolicyCommand(w policyWords) command {
 	return command{
-		name: "clear_policy", tools: []string{toolCtl}, group: "Policies",
-		summary: "Clears (removes) a policy",
+		name: "clear_" + w.prefix + "policy", tools: []string{toolCtl}, group: "Policies",
+		summary: "Clears (removes) " + w.about,
 		usage:   "[--vhost <vhost>] <name>",
 		details: []string{"<name>", "Name of policy to clear (remove)"},
 		guides:  []string{"parameters"},
@@ -80,10 +108,10 @@ func clearPolicyCommand() command {
 		most:    1,
 		running: true,
 		banner: func(c *call) []string {
-			return []string{fmt.Sprintf(`Clearing policy "%s" on vhost "%s" ...`, c.args[0], c.vhost)}
+			return []string{fmt.Sprintf(`Clearing %s "%s" on vhost "%s" ...`, w.clear, c.args[0], c.vhost)}
 		},
 		run: withClient(func(ctx context.Context, c *call, node Client) error {
-			err := node.ClearPolicy(ctx, c.vhost, c.args[0])
+			err := w.remove(node, ctx, c.vhost, c.args[0])
 			switch admin.CodeOf(err) {
 			case "":
 				return c.done()
@@ -95,18 +123,18 @@ func clearPolicyCommand() command {
 	}
 }
 
-func listPoliciesCommand() command {
+func listPoliciesCommand(w policyWords) command {
 	return command{
-		name: "list_policies", tools: []string{toolCtl}, group: "Policies",
-		summary: "Lists all policies in a virtual host",
+		name: "list_" + w.prefix + "policies", tools: []string{toolCtl}, group: "Policies",
+		summary: w.list,
 		usage:   "[--vhost <vhost>] [--no-table-headers] [--timeout <timeout>]",
 		guides:  []string{"parameters"},
 		running: true,
 		banner: func(c *call) []string {
-			return []string{fmt.Sprintf(`Listing policies for vhost "%s" ...`, c.vhost)}
+			return []string{fmt.Sprintf(`Listing %s for vhost "%s" ...`, w.listing, c.vhost)}
 		},
 		run: withClient(func(ctx context.Context, c *call, node Client) error {
-			policies, err := node.ListPolicies(ctx, c.vhost)
+			policies, err := w.all(node, ctx, c.vhost)
 			if err != nil {
 				return err
 			}

@@ -35,6 +35,9 @@ func recordedState(file string) *fakeNode {
 			"QUEUES": "apply-to 'QUEUES' unrecognised; should be 'queues', 'exchanges' or 'all'",
 		},
 	}
+	if strings.HasPrefix(file, "policy-") {
+		f.strict, f.invalid = true, nil
+	}
 	if strings.HasPrefix(file, "down") {
 		f.queues = downQueues()
 		return f

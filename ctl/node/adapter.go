@@ -74,56 +74,6 @@ func (a *adapter) hasVhost(name string) (ok bool) {
 
 func noVhost(name string) error { return &admin.Error{Code: admin.CodeNoSuchVHost, Text: name} }
 
-// SetPolicy implements admin.Node.
-func (a *adapter) SetPolicy(ctx context.Context, p admin.PolicyInfo) error {
-	definition, err := policy.Parse(p.Definition, false)
-	if errors.Is(err, policy.ErrJSON) {
-		return admin.Errorf(admin.CodeBadJSON, "%v", err)
-	} else if err != nil {
-		return refusal(err)
-	}
-	applyTo := policy.ApplyTo(p.ApplyTo)
-	if applyTo == "" {
-		applyTo = policy.ApplyToAll
-	}
-	if err := policy.Check(p.Pattern, applyTo); err != nil {
-		return refusal(err)
-	}
-	if !a.hasVhost(p.VHost) {
-		return noVhost(p.VHost)
-	}
-	_, err = a.n.Propose(ctx, &state.SetPolicy{Policy: state.Policy{
-		Vhost: p.VHost, Name: p.Name, Pattern: p.Pattern, ApplyTo: applyTo, Priority: p.Priority, Definition: definition,
-	}})
-	return refusal(err)
-}
-
-// ClearPolicy implements admin.Node.
-func (a *adapter) ClearPolicy(ctx context.Context, vhost, name string) error {
-	if !a.hasVhost(vhost) {
-		return noVhost(vhost)
-	}
-	_, err := a.n.Propose(ctx, &state.ClearPolicy{Vhost: vhost, Name: name})
-	return refusal(err)
-}
-
-// ListPolicies implements admin.Node.
-func (a *adapter) ListPolicies(_ context.Context, vhost string) ([]admin.PolicyInfo, error) {
-	if !a.hasVhost(vhost) {
-		return nil, noVhost(vhost)
-	}
-	var out []admin.PolicyInfo
-	a.n.View(func(s *state.State) {
-		for _, p := range s.Policies(vhost, false) {
-			out = append(out, admin.PolicyInfo{
-				VHost: p.Vhost, Name: p.Name, Pattern: p.Pattern, ApplyTo: string(p.ApplyTo), Definition: p.Definition.JSON(),
-				Priority: p.Priority,
-			})
-		}
-	})
-	return out, nil
-}
-
 // DeleteQueue implements admin.Node.
 func (a *adapter) DeleteQueue(ctx context.Context, d admin.QueueDeletion) (uint64, error) {
 	q, err := a.queue(d.VHost, d.Name)

@@ -76,7 +76,7 @@ type queueCopy struct {
 	found    bool               // the store had something of this queue when it was opened
 	offering context.CancelFunc // ends the offer or the recovery that is under way
 	offered  *state.Queue       // the record that it is for
-	moving   *time.Timer
+	moves    moves
 	failed   bool
 }
 
@@ -140,6 +140,8 @@ func (c *queueCopy) HandleEvent(ev any) {
 		ev.answer <- c.count()
 	case evNotReady:
 		delete(c.joiners, ev.node)
+	case copyEvent:
+		err = ev.apply(c)
 	}
 	c.check(err)
 }
@@ -247,10 +249,8 @@ func (c *queueCopy) assign(q *state.Queue) error {
 	if c.replica.Role() == mirror.Promoting && c.asked < q.ViewVersion {
 		c.askGrants(q)
 	}
-	if c.replica.Role() != mirror.Ending && c.moving != nil {
-		c.moving.Stop()
-		c.moving = nil
-	}
+	c.endMove()
+	c.review()
 	return nil
 }
 
@@ -380,31 +380,4 @@ func assignment(q *state.Queue) mirror.Assignment {
 		}
 	}
 	return a
-}
-
-// handOver moves the master to the oldest synchronised mirror on a node that can take it; without one nothing happens.
-func (c *queueCopy) handOver() {
-	if c.replica == nil || c.replica.Role() != mirror.Master {
-		return
-	}
-	for _, m := range c.q.Members {
-		if m.Node == c.life.self.Name || m.State != state.MemberUp || !m.Synchronised || !c.life.canTakeMasters(m.Node) {
-			continue
-		}
-		err := c.replica.HandOver(gm.Member{Node: m.Node, Incarnation: m.Incarnation, JoinIndex: m.JoinIndex})
-		if err != nil {
-			c.log.Warn("the master could not be handed over", "peer", m.Node, "error", err)
-			continue
-		}
-		c.moving = time.AfterFunc(handOverTimeout, func() { c.post(evTimeout{}) })
-		return
-	}
-}
-
-func (c *queueCopy) handOverTimedOut() {
-	if c.replica == nil || c.replica.Role() != mirror.Ending || c.moving == nil {
-		return
-	}
-	c.replica.HandOverTimeout()
-	c.moving.Reset(handOverTimeout)
 }

@@ -14,6 +14,8 @@
 //	copy.go        one queue's copy: mirror.Replica and queue.Process in one actor
 //	env.go         what a copy asks of its node
 //	join.go        how a copy enters a view: offers, recovery of queues that are down
+//	moves.go      planned moves of a master: by policy, by hand, when the node stops
+//	promote.go    an operator's promotion of a copy of a queue that is down
 //	lease.go       leases and grants
 //	attachment.go, channel.go, session.go, declare.go, queueops.go: the clients' side
 //	alarm.go       memory and disk alarms

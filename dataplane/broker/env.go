@@ -111,6 +111,7 @@ func (c *queueCopy) SetAside(why string) (backingqueue.Queue, error) {
 func (c *queueCopy) Acting(t mirror.Term) queue.Events {
 	c.master.Store(true)
 	c.check(c.process.Promote(c.replica.Backing(), t.Epoch, t.New))
+	c.post(evReview{})
 	return c.process
 }
 

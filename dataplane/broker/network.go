@@ -35,6 +35,8 @@ const (
 	callGrants  = "detector.grants-clear"
 	callOffer   = "mirror.offer"
 	callFigures = "queue.figures"
+	callMove    = "mirror.move"
+	callHolds   = "mirror.holds"
 )
 
 const (
@@ -77,6 +79,8 @@ func (n *Node) register() {
 	n.links.HandleCall(callGrants, n.answerGrants)
 	n.links.HandleCall(callOffer, n.answerOffer)
 	n.links.HandleCall(callFigures, n.answerFigures)
+	n.links.HandleCall(callMove, n.answerMove)
+	n.links.HandleCall(callHolds, n.answerHolds)
 	if n.cfg.Admin != nil {
 		n.links.Handle(link.ProtoAdmin, func(c net.Conn) { n.cfg.Admin(n, c) })
 	}

@@ -1,0 +1,127 @@
+package node
+
+import (
+	"context"
+	"errors"
+
+	"warren/ctl/admin"
+	"warren/dataplane/broker"
+	"warren/metadata/policy"
+	"warren/metadata/state"
+)
+
+// setPolicy checks a policy, or an operator policy, and has it set.
+func (a *adapter) setPolicy(ctx context.Context, p admin.PolicyInfo, operator bool) error {
+	definition, err := policy.Parse(p.Definition, operator)
+	if errors.Is(err, policy.ErrJSON) {
+		return admin.Errorf(admin.CodeBadJSON, "%v", err)
+	} else if err != nil {
+		return refusal(err)
+	}
+	applyTo := policy.ApplyTo(p.ApplyTo)
+	if applyTo == "" {
+		applyTo = policy.ApplyToAll
+	}
+	if err := policy.Check(p.Pattern, applyTo); err != nil {
+		return refusal(err)
+	}
+	if !a.hasVhost(p.VHost) {
+		return noVhost(p.VHost)
+	}
+	_, err = a.n.Propose(ctx, &state.SetPolicy{Operator: operator, Policy: state.Policy{
+		Vhost: p.VHost, Name: p.Name, Pattern: p.Pattern, ApplyTo: applyTo, Priority: p.Priority, Definition: definition,
+	}})
+	return refusal(err)
+}
+
+func (a *adapter) clearPolicy(ctx context.Context, vhost, name string, operator bool) error {
+	if !a.hasVhost(vhost) {
+		return noVhost(vhost)
+	}
+	_, err := a.n.Propose(ctx, &state.ClearPolicy{Vhost: vhost, Name: name, Operator: operator})
+	return refusal(err)
+}
+
+func (a *adapter) listPolicies(vhost string, operator bool) ([]admin.PolicyInfo, error) {
+	if !a.hasVhost(vhost) {
+		return nil, noVhost(vhost)
+	}
+	var out []admin.PolicyInfo
+	a.n.View(func(s *state.State) {
+		for _, p := range s.Policies(vhost, operator) {
+			out = append(out, admin.PolicyInfo{
+				VHost: p.Vhost, Name: p.Name, Pattern: p.Pattern, ApplyTo: string(p.ApplyTo), Definition: p.Definition.JSON(),
+				Priority: p.Priority,
+			})
+		}
+	})
+	return out, nil
+}
+
+// SetPolicy implements admin.Node.
+func (a *adapter) SetPolicy(ctx context.Context, p admin.PolicyInfo) error {
+	return a.setPolicy(ctx, p, false)
+}
+
+// ClearPolicy implements admin.Node.
+func (a *adapter) ClearPolicy(ctx context.Context, vhost, name string) error {
+	return a.clearPolicy(ctx, vhost, name, false)
+}
+
+// ListPolicies implements admin.Node.
+func (a *adapter) ListPolicies(_ context.Context, vhost string) ([]admin.PolicyInfo, error) {
+	return a.listPolicies(vhost, false)
+}
+
+// SetOperatorPolicy implements admin.Node.
+func (a *adapter) SetOperatorPolicy(ctx context.Context, p admin.PolicyInfo) error {
+	return a.setPolicy(ctx, p, true)
+}
+
+// ClearOperatorPolicy implements admin.Node.
+func (a *adapter) ClearOperatorPolicy(ctx context.Context, vhost, name string) error {
+	return a.clearPolicy(ctx, vhost, name, true)
+}
+
+// ListOperatorPolicies implements admin.Node.
+func (a *adapter) ListOperatorPolicies(_ context.Context, vhost string) ([]admin.PolicyInfo, error) {
+	return a.listPolicies(vhost, true)
+}
+
+// byHand is the answer to an operator whose request about one queue cannot be carried out.
+func byHand(err error) error {
+	if err == nil || errors.Is(err, broker.ErrNotUp) || errors.Is(err, context.DeadlineExceeded) {
+		return refusal(err)
+	}
+	return admin.Errorf(admin.CodeRefused, "%v", err)
+}
+
+// TransferQueue implements admin.Node.
+func (a *adapter) TransferQueue(ctx context.Context, t admin.QueueOnNode) error {
+	q, err := a.queue(t.VHost, t.Name)
+	if err != nil {
+		return err
+	}
+	return byHand(a.n.Transfer(ctx, q, t.Node))
+}
+
+// PlanPromotion implements admin.Node.
+func (a *adapter) PlanPromotion(ctx context.Context, t admin.QueueOnNode) (admin.PromotionPlan, error) {
+	q, err := a.queue(t.VHost, t.Name)
+	if err != nil {
+		return admin.PromotionPlan{}, err
+	}
+	p, err := a.n.PlanPromotion(ctx, q, t.Node)
+	return admin.PromotionPlan{
+		VHost: t.VHost, Name: t.Name, Node: p.Node, LastMaster: p.LastMaster, Vouched: p.Vouched, Messages: p.Messages,
+		ID: p.Queue, Epoch: p.Epoch, Incarnation: p.Incarnation,
+	}, byHand(err)
+}
+
+// PromoteQueue implements admin.Node.
+func (a *adapter) PromoteQueue(ctx context.Context, p admin.PromotionPlan) error {
+	return byHand(a.n.Promote(ctx, broker.PromotionPlan{
+		Queue: p.ID, Epoch: p.Epoch, Node: p.Node, Incarnation: p.Incarnation, LastMaster: p.LastMaster, Vouched: p.Vouched,
+		Messages: p.Messages,
+	}))
+}

@@ -2,6 +2,7 @@ package integration
 
 import (
 	"context"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -77,4 +78,56 @@ func next[T any](t *testing.T, ch <-chan T, what string) (v T) {
 		t.Fatalf("no %s within %v", what, hang)
 	}
 	return v
+}
+
+// TestMemoryIsBounded floods a queue that nobody consumes, on nodes with a small limit: bodies are paged out, publishers are
+// held where that is not enough, no node outgrows its limit, and nothing is lost.
+func TestMemoryIsBounded(t *testing.T) {
+	const limit, messages, size = 120 << 20, 12_000, 16 << 10
+	c := cluster.Start(t, 1)
+	c.StopNode(1)
+	c.Configure(1, "vm_memory_high_watermark.absolute = "+strconv.Itoa(limit))
+	c.StartNode(1)
+	declareQueue(t, c, 1, "flood")
+	conn, err := amqp.Dial(c.URI(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	ch, err := conn.Channel()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := ch.Confirm(false); err != nil {
+		t.Fatal(err)
+	}
+	body, peak := make([]byte, size), 0
+	var last *amqp.DeferredConfirmation
+	for i := range messages {
+		last, err = ch.PublishWithDeferredConfirmWithContext(context.Background(), "", "flood", false, false,
+			amqp.Publishing{DeliveryMode: amqp.Persistent, Body: body})
+		if err != nil {
+			t.Fatalf("publish %d: %v", i, err)
+		}
+		if i%1000 == 0 {
+			peak = max(peak, c.ResidentMemory(1))
+		}
+	}
+	select {
+	case <-last.Done():
+	case <-time.After(hang):
+		t.Fatal("the last publish was not confirmed")
+	}
+	peak = max(peak, c.ResidentMemory(1))
+	if peak > limit*5/4 {
+		t.Errorf("resident memory reached %d MB with a limit of %d MB", peak>>20, limit>>20)
+	}
+	cols := queueColumns(c, 1, "flood", "messages", "message_bytes", "message_bytes_ram")
+	if cols[0] != strconv.Itoa(messages) || cols[1] != strconv.Itoa(messages*size) {
+		t.Errorf("of %d messages of %d bytes the queue lists %q", messages, size, cols)
+	}
+	if ram, _ := strconv.Atoi(cols[2]); ram > limit/2 {
+		t.Errorf("%d bytes of bodies are in memory", ram)
+	}
+	t.Logf("peak of resident memory: %d MB; listed %q", peak>>20, cols)
 }

@@ -98,6 +98,7 @@ type QueueInfo struct {
 	MessageBytesUnacked    uint64 `msgpack:"message_bytes_unack"`  //
 	MessageBytesPersistent uint64 `msgpack:"message_bytes_persis"` //
 	MessagesRAM            uint64 `msgpack:"messages_ram"`
+	MessageBytesRAM        uint64 `msgpack:"message_bytes_ram"`
 	Memory                 uint64 `msgpack:"memory"` // bytes
 	Consumers              uint64 `msgpack:"consumers"`
 	ExclusiveConsumerTag   string `msgpack:"exclusive_consumer_tag"`

@@ -122,7 +122,7 @@ func queueColumns() []column[admin.QueueInfo] {
 		figure("message_bytes_ready", func(q q) any { return q.MessageBytesReady }),
 		figure("message_bytes_unacknowledged", func(q q) any { return q.MessageBytesUnacked }),
 		figure("message_bytes_persistent", func(q q) any { return q.MessageBytesPersistent }),
-		figure("message_bytes_ram", absent),
+		figure("message_bytes_ram", func(q q) any { return q.MessageBytesRAM }),
 		figure("memory", func(q q) any { return q.Memory }),
 		figure("consumers", func(q q) any { return q.Consumers }),
 		figure("consumer_capacity", absent),

@@ -156,7 +156,7 @@ func queueInfo(q *state.Queue, nodes map[string]*state.Node, f broker.QueueFigur
 		Arguments: arguments(q.Arguments), Policy: q.Policy, Mirrored: q.Mirrored(), State: q.Status.String(),
 		Known: f.Known, Messages: uint64(f.Ready + f.Unacknowledged), MessagesReady: uint64(f.Ready),
 		MessagesUnacknowledged: uint64(f.Unacknowledged), MessagesPersistent: uint64(f.Persistent),
-		MessageBytes: uint64(f.Bytes), MessageBytesPersistent: uint64(f.BytesPersistent), MessagesRAM: uint64(f.MessagesRAM),
+		MessageBytes: uint64(f.Bytes), MessageBytesPersistent: uint64(f.BytesPersistent), MessagesRAM: uint64(f.MessagesRAM), MessageBytesRAM: uint64(f.BytesRAM),
 		Memory: uint64(f.Memory), Consumers: uint64(f.Consumers),
 	}
 	if q.Status == state.QueueRunning {

@@ -29,6 +29,9 @@ const (
 // what the garbage collector needs to work take the rest.
 const bodiesShare = 0.4
 
+// collectShare is the part of the memory limit from which on the garbage collector works harder.
+const collectShare = 0.8
+
 // How often the resources are looked at; the disk more often when it fills.
 const (
 	alarmInterval = time.Second
@@ -84,7 +87,7 @@ func (n *Node) diskFreeLimit() uint64 {
 
 // watch looks at this node's resources until ctx ends.
 func (a *alarms) watch(ctx context.Context) {
-	debug.SetMemoryLimit(int64(a.n.memoryLimit()))
+	debug.SetMemoryLimit(int64(collectShare * float64(a.n.memoryLimit())))
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -105,11 +108,19 @@ func (a *alarms) watch(ctx context.Context) {
 
 // look measures; hurry says that a limit is near.
 func (a *alarms) look() (now alarm, hurry bool) {
-	if used, err := residentMemory(); err != nil {
+	limit := a.n.memoryLimit()
+	used, err := residentMemory()
+	if err == nil && used > limit {
+		// Memory that is free but was not given back yet is no shortage.
+		debug.FreeOSMemory()
+		used, err = residentMemory()
+	}
+	switch {
+	case err != nil:
 		a.n.log.Warn("the memory in use cannot be measured", "error", err)
-	} else if limit := a.n.memoryLimit(); used > limit {
+	case used > limit:
 		now |= alarmMemory
-	} else {
+	default:
 		hurry = used > limit/4*3
 	}
 	usage, err := a.n.store.Usage()
@@ -117,11 +128,11 @@ func (a *alarms) look() (now alarm, hurry bool) {
 		a.n.log.Warn("the free disk space cannot be measured", "error", err)
 		return now, hurry
 	}
-	limit := a.n.diskFreeLimit()
-	if usage.Free < limit {
+	free := a.n.diskFreeLimit()
+	if usage.Free < free {
 		now |= alarmDisk
 	}
-	return now, hurry || usage.Free < 8*limit
+	return now, hurry || usage.Free < 8*free
 }
 
 // residentMemory is what this process has in RAM, in bytes.

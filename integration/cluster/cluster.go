@@ -298,3 +298,21 @@ func Eventually(t testing.TB, limit time.Duration, what string, cond func() bool
 		time.Sleep(20 * time.Millisecond)
 	}
 }
+
+// ResidentMemory is what node i's process has in RAM, in bytes.
+func (c *Cluster) ResidentMemory(i int) int {
+	c.t.Helper()
+	pid, err := c.pid(i)
+	if err != nil {
+		c.t.Fatalf("memory of %s: %v", c.Name(i), err)
+	}
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
+	if err != nil {
+		c.t.Fatalf("memory of %s: %v", c.Name(i), err)
+	}
+	pages, err := strconv.Atoi(strings.Fields(string(b))[1])
+	if err != nil {
+		c.t.Fatalf("memory of %s: %q: %v", c.Name(i), b, err)
+	}
+	return pages * os.Getpagesize()
+}

@@ -16,6 +16,7 @@
 //	join.go        how a copy enters a view: offers, recovery of queues that are down
 //	moves.go      planned moves of a master: by policy, by hand, when the node stops
 //	promote.go    an operator's promotion of a copy of a queue that is down
+//	membership.go  what nodes ask each other that are not linked; leaving; addresses
 //	lease.go       leases and grants
 //	attachment.go, channel.go, session.go, declare.go, queueops.go: the clients' side
 //	alarm.go       memory and disk alarms

@@ -20,6 +20,8 @@ type identity struct {
 	Format      int    `json:"format"`
 	Node        string `json:"node"`
 	Incarnation uint64 `json:"incarnation"` // the newest one that was used
+	// Joining: the node was let into a cluster by join_cluster and waits for that cluster's leader. It says so until it is up.
+	Joining bool `json:"joining,omitempty"`
 }
 
 // ErrDataInUse: another process has the data directory open.
@@ -30,6 +32,8 @@ type dataDir struct {
 	path string
 	lock *os.File
 	id   identity
+	// found is the newest incarnation that was on the disk when it was opened; 0: the directory is new.
+	found uint64
 }
 
 // openDataDir creates or opens a data directory for the node called name.
@@ -72,6 +76,7 @@ func (d *dataDir) load(name string) error {
 	if d.id.Format > dataFormat {
 		return fmt.Errorf("data directory %s has format %d, written by a newer Warren; this one knows up to %d", d.path, d.id.Format, dataFormat)
 	}
+	d.found = d.id.Incarnation
 	if d.id.Node != name {
 		return fmt.Errorf("data directory %s belongs to node %s, not to %s: a node cannot be renamed", d.path, d.id.Node, name)
 	}
@@ -92,6 +97,24 @@ func (d *dataDir) nextIncarnation() (uint64, error) {
 	}
 	d.id = next
 	return next.Incarnation, nil
+}
+
+// setJoining remembers whether the node waits for the cluster that let it in.
+func (d *dataDir) setJoining(joining bool) error {
+	if d.id.Joining == joining {
+		return nil
+	}
+	next := d.id
+	next.Joining = joining
+	b, err := json.Marshal(next)
+	if err != nil {
+		return fmt.Errorf("encode the node's identity: %w", err)
+	}
+	if err := writeDurably(d.file(), b); err != nil {
+		return fmt.Errorf("remember that the node joins: %w", err)
+	}
+	d.id = next
+	return nil
 }
 
 // writeDurably replaces a file so that after a crash it holds the old or the new content.

@@ -136,24 +136,19 @@ func (l *life) begin(ctx context.Context) error {
 	stop := context.AfterFunc(l.ctx, cancel)
 	defer stop()
 	n := l.node
-	for last := ""; ; {
-		err := n.meta.CatchUp(starting)
-		if err == nil {
-			break
-		}
-		if starting.Err() != nil {
-			return l.interrupted(ctx)
-		}
-		if text := err.Error(); text != last {
-			l.log.Info("waiting for a leader of the metadata", "reason", err)
-			last = text
-		}
+	switch err := l.catchUp(starting); {
+	case starting.Err() != nil:
+		return l.interrupted(ctx)
+	case err != nil:
+		return err
 	}
 	l.load()
 	r, err := n.meta.Propose(starting, &state.NodeUp{
 		Node: l.self.Name, Incarnation: l.self.Incarnation,
 		Addresses: state.Addresses{AMQP: l.amqpAddress(), Internode: n.internodeAddress()},
-		Versions:  state.Versions{Software: n.cfg.Version, ProtocolMin: 1, ProtocolMax: 1},
+		Versions: state.Versions{
+			Software: n.cfg.Version, ProtocolMin: link.MinProtocol, ProtocolMax: link.MaxProtocol, Features: state.SupportedFeatures(),
+		},
 	})
 	switch {
 	case starting.Err() != nil:
@@ -161,10 +156,12 @@ func (l *life) begin(ctx context.Context) error {
 	case err != nil:
 		return fmt.Errorf("propose NodeUp: %w", err)
 	}
-	if err := r.Refusal(); err != nil {
+	if err := r.Refusal(); errors.Is(err, state.ErrFeature) {
+		return &UnwelcomeError{fmt.Sprintf("this version is too old for the cluster: %v", err)}
+	} else if err != nil {
 		return fmt.Errorf("NodeUp of incarnation %d was refused: %w", l.self.Incarnation, err)
 	}
-	return nil
+	return n.data.setJoining(false)
 }
 
 func (l *life) interrupted(ctx context.Context) error {

@@ -3,9 +3,9 @@ package broker
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,12 +24,14 @@ const (
 	frameToMaster  link.FrameKind = 34 // queue id (uvarint), protocol message of an attachment
 	frameToNode    link.FrameKind = 35 // queue id (uvarint), protocol message of a queue process
 	frameAlarm     link.FrameKind = 36 // one byte, the sender's alarm
+	frameAddress   link.FrameKind = 37 // the sender's inter-node address
 )
 
 // Calls between nodes.
 const (
 	callPropose = "metadata.forward"
-	callCluster = "metadata.has-cluster"
+	callCluster = "metadata.has-cluster" // asked by the first versions; see membership.go
+	callLeaving = "node.leaving"
 	callApplied = "metadata.applied"
 	callDial    = "detector.dial"
 	callGrants  = "detector.grants-clear"
@@ -45,7 +47,9 @@ const (
 )
 
 func (n *Node) hello() link.Hello {
-	return link.Hello{Cluster: *n.clusterID.Load(), Node: n.cfg.Node, Incarnation: n.incarnation.Load()}
+	return link.Hello{
+		Cluster: *n.clusterID.Load(), Node: n.cfg.Node, Incarnation: n.incarnation.Load(), Features: state.SupportedFeatures(),
+	}
 }
 
 // register says what this node does with what arrives; the links are not started yet.
@@ -54,6 +58,7 @@ func (n *Node) register() {
 	n.links.HandleFrame(frameHeartbeat, func(from link.PeerID, body []byte) { n.detector.HandleHeartbeat(from.Node, body) })
 	n.links.HandleFrame(frameReport, n.reported)
 	n.links.HandleFrame(frameAlarm, n.alarms.told)
+	n.links.HandleFrame(frameAddress, n.members.addressTold)
 	n.links.HandleFrame(frameToMaster, func(from link.PeerID, body []byte) {
 		n.queueFrame(from, body, (*life).fromNode)
 	})
@@ -64,7 +69,7 @@ func (n *Node) register() {
 		return n.meta.HandleForward(ctx, body)
 	})
 	n.links.HandleCall(callCluster, func(context.Context, link.PeerID, []byte) ([]byte, error) {
-		if n.meta.HasCluster() {
+		if n.meta.Standing() == raftstore.Settled {
 			return []byte{1}, nil
 		}
 		return []byte{0}, nil
@@ -77,6 +82,8 @@ func (n *Node) register() {
 		return []byte{byte(n.detector.HandleAskDial(ctx, string(body)))}, nil
 	})
 	n.links.HandleCall(callGrants, n.answerGrants)
+	n.links.HandleCall(callLeaving, n.members.leavingTold)
+	n.links.Handle(link.ProtoMembers, n.answerMembership)
 	n.links.HandleCall(callOffer, n.answerOffer)
 	n.links.HandleCall(callFigures, n.answerFigures)
 	n.links.HandleCall(callMove, n.answerMove)
@@ -120,6 +127,7 @@ type watcher struct{ n *Node }
 // LinkUp implements link.Watcher.
 func (w watcher) LinkUp(p link.PeerID) {
 	w.n.alarms.tell(p)
+	w.n.members.tellAddress(p)
 	if l := w.n.currentLife(); l != nil {
 		l.linkUp(protocol.NodeID{Name: p.Node, Incarnation: p.Incarnation})
 	}
@@ -213,24 +221,6 @@ func (n *Node) forward(ctx context.Context, node string, req []byte) ([]byte, er
 	return n.links.Call(ctx, node, callPropose, req)
 }
 
-// askHasCluster asks a peer of a forming cluster; it waits for the link, which may be on its way.
-func (n *Node) askHasCluster(ctx context.Context, p raftstore.Peer) (bool, error) {
-	for {
-		b, err := n.links.Call(ctx, p.Name, callCluster, nil)
-		if err == nil {
-			return len(b) == 1 && b[0] == 1, nil
-		}
-		if !errors.Is(err, link.ErrNotConnected) {
-			return false, err
-		}
-		select {
-		case <-ctx.Done():
-			return false, ctx.Err()
-		case <-time.After(10 * time.Millisecond):
-		}
-	}
-}
-
 // addressOf is where a node's inter-node listener is, "" if nobody said.
 func (n *Node) addressOf(node string) string {
 	for _, p := range n.peers() {
@@ -241,34 +231,35 @@ func (n *Node) addressOf(node string) string {
 	return ""
 }
 
-// peers are all other nodes that this one should be connected to: those of the Raft group, of the metadata, and, until
-// there is a cluster, of the configuration. What the metadata say of an address wins.
+// peers are all other nodes that this one should be connected to: those of the Raft group and, until there is a cluster, of
+// the configuration. An address that the node itself told wins. Where the others disagree (a node has moved), those of a node
+// that is not connected are tried in turn.
 func (n *Node) peers() []link.Peer {
-	addrs := map[string]string{}
-	if *n.clusterID.Load() == "" {
-		for _, p := range n.cfg.Peers {
-			addrs[p.Node] = p.Address
+	known := map[string][]string{}
+	note := func(node, addr string) {
+		if node != n.cfg.Node && addr != "" && !slices.Contains(known[node], addr) {
+			known[node] = append(known[node], addr)
 		}
 	}
-	if members, err := n.meta.Members(); err == nil {
+	members, err := n.meta.Members()
+	if err == nil {
 		for _, m := range members {
-			addrs[m.Name] = m.Addr
+			note(m.Name, m.Addr)
 		}
 	}
 	n.meta.View(func(s *state.State) {
 		for _, node := range s.Nodes() {
-			if _, member := addrs[node.Name]; member {
-				addrs[node.Name] = node.Addresses.Internode
+			if _, member := known[node.Name]; member {
+				note(node.Name, node.Addresses.Internode)
 			}
 		}
 	})
-	var peers []link.Peer
-	for name, addr := range addrs {
-		if name != n.cfg.Node && addr != "" {
-			peers = append(peers, link.Peer{Node: name, Addr: addr})
+	for _, p := range n.cfg.Peers {
+		if _, member := known[p.Node]; member || len(members) == 0 {
+			note(p.Node, p.Address)
 		}
 	}
-	return peers
+	return n.members.choose(known)
 }
 
 // connect declares the peers to the links.

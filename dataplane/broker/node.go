@@ -49,6 +49,7 @@ type Node struct {
 	host     *driver.Host
 	detector *detector.Detector
 	alarms   *alarms
+	members  *members
 
 	incarnation atomic.Uint64
 	clusterID   atomic.Pointer[string]
@@ -76,6 +77,7 @@ func Start(cfg Config) (*Node, error) {
 		stopAsked: make(chan struct{}), fatal: make(chan error, 1),
 	}
 	n.alarms = &alarms{n: n, byNode: map[string]alarm{}}
+	n.members = newMembers(n)
 	empty := ""
 	n.clusterID.Store(&empty)
 	for _, l := range cfg.Listeners {
@@ -143,8 +145,8 @@ func (n *Node) openMetadata() (err error) {
 	}
 	n.meta, err = raftstore.Open(raftstore.Config{
 		Dir: filepath.Join(n.cfg.DataDir, "raft"), Self: n.cfg.Node, Addr: n.internodeAddress(),
-		Stream: n.links.Stream(link.ProtoRaft), Peers: n.configuredPeers(), HasCluster: n.askHasCluster,
-		Forward: n.forward, Prober: n.detector, Init: init, Logger: n.log,
+		Stream: n.links.Stream(link.ProtoRaft), Peers: n.configuredPeers(), Ask: n.askStanding, Enter: n.enter,
+		AddressOf: n.members.toldAddress, Join: n.data.id.Joining, Forward: n.forward, Prober: n.detector, Init: init, Logger: n.log,
 	})
 	if err != nil {
 		return err
@@ -165,7 +167,7 @@ func (n *Node) initCluster() (*state.InitCluster, error) {
 	}
 	return &state.InitCluster{
 		ID: hex.EncodeToString(b[4:]), Name: name, User: n.cfg.DefaultUser,
-		PasswordHash: state.HashPassword([4]byte(b[:4]), n.cfg.DefaultPassword),
+		PasswordHash: state.HashPassword([4]byte(b[:4]), n.cfg.DefaultPassword), Features: state.SupportedFeatures(),
 	}, nil
 }
 
@@ -227,9 +229,12 @@ func (n *Node) live(ctx context.Context) error {
 		start := time.Now()
 		err := l.run(ctx)
 		var disk *diskError
+		var unwelcome *UnwelcomeError
 		switch {
 		case ctx.Err() != nil, errors.As(err, &disk):
 			return l.end(err)
+		case errors.As(err, &unwelcome):
+			return errors.Join(err, l.end(err))
 		}
 		n.log.Warn("this incarnation is over; the node begins anew as a member without masters",
 			"incarnation", l.self.Incarnation, "reason", err)

@@ -16,6 +16,8 @@ const (
 	ProtoRaft  Proto = 'R'
 	ProtoPeer  Proto = 'L' // served by this package alone
 	ProtoAdmin Proto = 'A'
+	// ProtoMembers is for nodes that are not linked: one question about membership, one answer.
+	ProtoMembers Proto = 'M'
 )
 
 // FrameKind names what a frame on a peer link carries. Kinds below FirstUserKind belong to this package.

@@ -78,9 +78,7 @@ type Cluster struct {
 // Start starts n nodes and stops them when the test ends; a failed test prints the end of each node's log.
 func Start(t testing.TB, n int) *Cluster {
 	t.Helper()
-	c := &Cluster{Dir: t.TempDir(), Nodes: n, bin: Binary(t), t: t}
-	c.Offset = freeOffset(t, n)
-	t.Cleanup(c.end)
+	c := Prepare(t, n)
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
 	out, err := c.command(ctx, "cluster", "start", "--nodes", strconv.Itoa(n), "--dir", c.Dir,
@@ -90,6 +88,45 @@ func Start(t testing.TB, n int) *Cluster {
 	}
 	return c
 }
+
+// Prepare makes a cluster of n nodes of which none runs yet.
+func Prepare(t testing.TB, n int) *Cluster {
+	t.Helper()
+	c := &Cluster{Dir: t.TempDir(), Nodes: n, bin: Binary(t), t: t}
+	c.Offset = freeOffset(t, n)
+	layout := fmt.Sprintf(`{"version":1,"nodes":%d,"port_offset":%d}`, n, c.Offset)
+	if err := os.WriteFile(filepath.Join(c.Dir, "cluster.json"), []byte(layout), 0o600); err != nil {
+		t.Fatalf("prepare a cluster: %v", err)
+	}
+	t.Cleanup(c.end)
+	return c
+}
+
+// DataDir is the data directory of node i.
+func (c *Cluster) DataDir(i int) string { return filepath.Join(c.nodeDir(i), "data") }
+
+// Spawn runs node i without waiting until it is up.
+func (c *Cluster) Spawn(i int) {
+	c.t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		_ = c.command(ctx, "cluster", "start-node", "--dir", c.Dir, strconv.Itoa(i)).Run() // it is interrupted while it waits
+	})
+	Eventually(c.t, startTimeout, c.Name(i)+" runs", func() bool { _, err := c.pid(i); return err == nil })
+	cancel()
+	wg.Wait()
+}
+
+// Up says whether node i serves.
+func (c *Cluster) Up(i int) bool {
+	c.t.Helper()
+	r := c.Tool("rabbitmqctl", i, "status", "--formatter", "json")
+	return r.Code == 0 && strings.Contains(r.Stdout, `"state":"running"`)
+}
+
+// Runs says whether node i's process is there.
+func (c *Cluster) Runs(i int) bool { _, err := c.pid(i); return err == nil }
 
 // freeOffset finds an offset whose ports are free, below the range that the system hands out by itself.
 func freeOffset(t testing.TB, n int) int {

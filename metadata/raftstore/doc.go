@@ -8,6 +8,8 @@
 //	store.go      Open, Close, reading, waiting
 //	propose.go    Propose: finding the leader, repeating safely
 //	lead.go       the leader's part: preparation, the term's first steps, membership
+//	forming.go    how a cluster begins, and what a node does that lost its disk
+//	members.go    who is a member, who votes; leadership and votes given up before a stop
 //	fsm.go        hashicorp/raft's FSM around state.State, subscribers
 //	transport.go  the transport, with a place to put messages of our own into
 //	nudge.go      telling followers of a commit at once

@@ -112,7 +112,11 @@ func (s *Store) watchLeadership(notify <-chan bool) {
 			if leader {
 				term, stop := context.WithCancel(s.ctx)
 				cancel = stop
-				steps.Go(func() { defer stop(); s.takeOver(term) })
+				steps.Go(func() {
+					defer stop()
+					s.takeOver(term)
+					s.tend(term)
+				})
 			}
 		}
 	}
@@ -220,6 +224,12 @@ func (s *Store) serve(ctx context.Context, req request) reply {
 		return configured(s.raft.AddVoter(raft.ServerID(req.Name), raft.ServerAddress(req.Addr), 0, enqueueTimeout).Error())
 	case kindRemove:
 		return configured(s.raft.RemoveServer(raft.ServerID(req.Name), 0, enqueueTimeout).Error())
+	case kindAdmit:
+		return s.admit(req)
+	case kindKnows:
+		return s.knows(req)
+	case kindDemote:
+		return configured(s.raft.DemoteVoter(raft.ServerID(req.Name), 0, enqueueTimeout).Error())
 	}
 	return reply{Failed: fmt.Sprintf("unknown request %d", req.Kind)}
 }
@@ -262,6 +272,9 @@ func (s *Store) lead(ctx context.Context, data []byte) reply {
 
 // tryLead makes one attempt. again is true if the names have to be matched anew.
 func (s *Store) tryLead(ctx context.Context, cmd state.Command, req state.Request, alone bool) (rep reply, again bool) {
+	if rep, refused := s.unsupported(cmd); refused {
+		return rep, false
+	}
 	var p *state.Preparation
 	gather := func() { s.View(func(st *state.State) { p = state.Gather(cmd, st) }) }
 	if gather(); p != nil {
@@ -291,6 +304,29 @@ func (s *Store) tryLead(ctx context.Context, cmd state.Command, req state.Reques
 		return reply{Failed: err.Error()}, false
 	}
 	return reply{Result: r}, p != nil && errors.Is(r.Refusal(), state.ErrStale)
+}
+
+// unsupported refuses a command that belongs to a feature flag which is not enabled (upgrades.md): a node that does not know it
+// could not go on.
+func (s *Store) unsupported(cmd state.Command) (rep reply, refused bool) {
+	names := []string{state.FeatureOf(cmd)}
+	enable, enabling := cmd.(*state.EnableFeature)
+	if enabling {
+		names = enable.Names
+	}
+	s.View(func(st *state.State) {
+		for _, f := range names {
+			switch node, missing := st.Unsupported(f); {
+			case f == "":
+			case enabling && missing:
+				rep.Refused = &state.Error{Code: state.CodeFeature, Kind: state.KindFeature, Name: f, Detail: "not supported by node " + node}
+			case !enabling && !st.FeatureEnabled(f):
+				rep.Refused = &state.Error{Code: state.CodeFeature, Kind: state.KindFeature, Name: f,
+					Detail: "not enabled; enable it with enable_feature_flag once every node runs a version that supports it"}
+			}
+		}
+	})
+	return rep, rep.Refused != nil
 }
 
 func unprepared(err error) reply {

@@ -106,6 +106,9 @@ const (
 	kindRead
 	kindAdd
 	kindRemove
+	kindAdmit
+	kindDemote
+	kindKnows
 )
 
 // request goes to the leader.
@@ -123,6 +126,7 @@ type reply struct {
 	Refused *state.Error `msgpack:"e"` // refused before it was proposed
 	Invalid string       `msgpack:"v"` // a policy.ValidationError
 	Failed  string       `msgpack:"f"`
+	Yes     bool         `msgpack:"y,omitempty"`
 }
 
 func (r reply) err() error {

@@ -47,9 +47,12 @@ type Config struct {
 	Peers []Peer
 	// Join: an empty node waits to be added to a cluster (AddVoter) and forms none of its own.
 	Join bool
-	// HasCluster asks a peer whether it belongs to a cluster that has done anything yet. An empty node whose peers have one
-	// waits to be contacted. May be nil.
-	HasCluster func(ctx context.Context, p Peer) (bool, error)
+	// Ask asks a peer for its Standing. May be nil where all nodes are known to be new.
+	Ask func(ctx context.Context, p Peer) (Standing, error)
+	// Enter asks a peer, which belongs to a cluster, to let this empty node in (Admit). Needed with Ask.
+	Enter func(ctx context.Context, via Peer) error
+	// AddressOf is where a node is reached now, "" if nobody said other than the group's configuration. May be nil.
+	AddressOf func(node string) string
 	// Forward carries a request to the HandleForward of another node and brings back its answer.
 	Forward func(ctx context.Context, node string, req []byte) ([]byte, error)
 	Prober  Prober
@@ -146,11 +149,13 @@ func (s *Store) start(hlog hclog.Logger, snaps raft.SnapshotStore) error {
 	if err != nil {
 		return err
 	}
-	s.trans = newTransport(raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{Logger: hlog,
-		Stream: layer{s.cfg.Stream, addr(s.cfg.Addr)}, MaxPool: 3, Timeout: 5 * time.Second}))
+	s.trans = newTransport(raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{Logger: hlog, ServerAddressProvider: s,
+		Stream: layer{s.cfg.Stream, addr(s.cfg.Addr)}, MaxPool: 3, Timeout: 5 * time.Second}), s.configured)
+	s.trans.gate.set(!empty || s.cfg.Join, empty)
 	if s.raft, err = raft.NewRaft(rc, s.fsm, s.logs, s.bolt, snaps, s.trans); err != nil {
 		return errors.Join(fmt.Errorf("start raft: %w", err), s.trans.close())
 	}
+	s.trans.start()
 	s.wg.Go(func() { s.watchLeadership(notify) })
 	s.wg.Go(s.nudgeLoop)
 	if empty && !s.cfg.Join {
@@ -165,35 +170,6 @@ func (s *Store) isEmpty(snaps raft.SnapshotStore) (bool, error) {
 		return false, fmt.Errorf("read metadata log in %s: %w", s.cfg.Dir, err)
 	}
 	return !has, nil
-}
-
-// form begins a new cluster, unless a peer answers that it has one: then this node, which lost what it had, waits for that
-// cluster's leader. All nodes of the list begin with the same configuration, so they form one cluster, not several.
-func (s *Store) form() {
-	for _, p := range s.cfg.Peers {
-		if p.Name == s.cfg.Self || s.cfg.HasCluster == nil {
-			continue
-		}
-		ctx, cancel := context.WithTimeout(s.ctx, time.Second)
-		has, err := s.cfg.HasCluster(ctx, p)
-		cancel()
-		if err == nil && has {
-			s.log.Info("a peer has a cluster already; waiting for its leader", "node", p.Name)
-			return
-		}
-	}
-	peers := slices.Clone(s.cfg.Peers)
-	if !slices.ContainsFunc(peers, func(p Peer) bool { return p.Name == s.cfg.Self }) {
-		peers = append(peers, Peer{s.cfg.Self, s.cfg.Addr})
-	}
-	slices.SortFunc(peers, func(a, b Peer) int { return strings.Compare(a.Name, b.Name) })
-	var conf raft.Configuration
-	for _, p := range peers {
-		conf.Servers = append(conf.Servers, raft.Server{ID: raft.ServerID(p.Name), Address: raft.ServerAddress(p.Addr)})
-	}
-	if err := s.raft.BootstrapCluster(conf).Error(); err != nil && !errors.Is(err, raft.ErrCantBootstrap) {
-		s.log.Error("cannot form a cluster", "err", err)
-	}
 }
 
 func (c Config) withDefaults() Config {
@@ -313,10 +289,19 @@ func (s *Store) Voters() (names []string) {
 	return names
 }
 
-// HasCluster says whether this node belongs to a cluster that has done something: what a peer's Config.HasCluster asks.
-func (s *Store) HasCluster() (has bool) {
-	s.View(func(st *state.State) { has = st.ClusterID() != "" })
-	return has
+// ServerAddr implements raft.ServerAddressProvider: where a member is reached now.
+func (s *Store) ServerAddr(id raft.ServerID) (raft.ServerAddress, error) {
+	if s.cfg.AddressOf != nil {
+		if a := s.cfg.AddressOf(string(id)); a != "" {
+			return raft.ServerAddress(a), nil
+		}
+	}
+	return "", fmt.Errorf("no other address of %s is known", id) // then the configuration's is used
+}
+
+func (s *Store) configured() bool {
+	ms, err := s.Members()
+	return err == nil && len(ms) > 0
 }
 
 // ElectNow starts an election at once if this node is the voter next by name after the leader that is known to be dead

@@ -275,14 +275,16 @@ func TestMembership(t *testing.T) {
 	c.eventually("three members", func() bool { ms, err := c.at("d").Members(); return err == nil && len(ms) == 3 })
 }
 
-// An empty node whose peers have a cluster forms none of its own.
+// An empty node whose peers have a cluster forms none of its own, but asks to be let in.
 func TestEmptyNodeWaits(t *testing.T) {
 	c := newCluster(t, "a", "b")
-	asked := make(chan struct{})
+	asked := make(chan struct{}, 1000)
 	c.tune = func(cfg *Config) {
-		cfg.HasCluster = func(context.Context, Peer) (bool, error) { close(asked); return true, nil }
+		cfg.Ask = func(context.Context, Peer) (Standing, error) { return Settled, nil }
+		cfg.Enter = func(context.Context, Peer) error { asked <- struct{}{}; return errors.New("not now") }
 	}
 	c.start("a")
+	<-asked
 	<-asked
 	c.kill("a")
 	bolt, err := raftboltdb.New(raftboltdb.Options{Path: filepath.Join(c.nodes["a"].dir, "raft.db")})

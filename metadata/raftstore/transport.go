@@ -34,15 +34,23 @@ func (a addr) String() string  { return string(a) }
 // transport is the network transport, with a way to hand this node's Raft a message of our own.
 type transport struct {
 	*raft.NetworkTransport
-	out  chan raft.RPC
-	stop chan struct{}
-	done chan struct{}
+	gate       gate
+	started    bool
+	configured func() bool // whether this node has a configuration; set before run needs it
+	out        chan raft.RPC
+	stop       chan struct{}
+	done       chan struct{}
 }
 
-func newTransport(n *raft.NetworkTransport) *transport {
-	t := &transport{NetworkTransport: n, out: make(chan raft.RPC), stop: make(chan struct{}), done: make(chan struct{})}
-	go t.run()
+func newTransport(n *raft.NetworkTransport, configured func() bool) *transport {
+	t := &transport{NetworkTransport: n, configured: configured, out: make(chan raft.RPC), stop: make(chan struct{}), done: make(chan struct{})}
 	return t
+}
+
+// start begins to pass messages on; Raft must be there.
+func (t *transport) start() {
+	t.started = true
+	go t.run()
 }
 
 func (t *transport) run() {
@@ -50,7 +58,9 @@ func (t *transport) run() {
 	for {
 		select {
 		case rpc := <-t.NetworkTransport.Consumer():
-			if !t.put(rpc) {
+			if !t.gate.passes(rpc.Command, t.configured) {
+				rpc.Respond(nil, errClosedGate)
+			} else if !t.put(rpc) {
 				return
 			}
 		case <-t.stop:
@@ -74,7 +84,9 @@ func (t *transport) Consumer() <-chan raft.RPC { return t.out }
 // close ends the transport; Raft must have been shut down.
 func (t *transport) close() error {
 	close(t.stop)
-	<-t.done
+	if t.started {
+		<-t.done
+	}
 	return t.NetworkTransport.Close()
 }
 

@@ -87,6 +87,12 @@ func (s *State) execute(index uint64, cmd Command) Result {
 		return s.setPolicy(index, c)
 	case *ClearPolicy:
 		return s.clearPolicy(index, c)
+	case *SetDraining:
+		return s.setDraining(index, c)
+	case *ForgetNode:
+		return s.forgetNode(index, c)
+	case *EnableFeature:
+		return s.enableFeature(c)
 	}
 	return s.executeTopology(index, cmd)
 }

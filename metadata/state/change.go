@@ -26,6 +26,8 @@ const (
 	VhostDeleted
 	// UsersChanged: users or permissions.
 	UsersChanged
+	// NodeForgotten: OldNode left the cluster.
+	NodeForgotten
 	// Reset: everything may have changed (a snapshot was installed): reconcile with the whole state.
 	Reset
 )

@@ -96,5 +96,5 @@ func commands() []Command {
 		&RecoverQueue{}, &MasterActing{}, &TransferMaster{}, &KeepMaster{}, &DropMirror{}, &ReplaceMirror{}, &DeclareQueue{},
 		&DeleteQueue{}, &SetHadConsumers{}, &DeclareExchange{}, &DeleteExchange{}, &Bind{}, &Unbind{}, &SetPolicy{},
 		&ClearPolicy{}, &AddVhost{}, &DeleteVhost{}, &PutUser{}, &DeleteUser{}, &SetPermission{}, &ClearPermission{}, &PromoteMirror{}},
-		operatorCommands()...)
+		append(operatorCommands(), lifecycleCommands()...)...)
 }

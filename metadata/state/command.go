@@ -42,6 +42,8 @@ type InitCluster struct {
 	Name         string `msgpack:"n"`  // cluster name that users see
 	User         string `msgpack:"u"`  // guest
 	PasswordHash []byte `msgpack:"p"`  // HashPassword(salt, "guest")
+	// Features are the flags that the new cluster begins with: a cluster is formed by nodes of one version.
+	Features []string `msgpack:"f,omitempty"`
 }
 
 // NodeUp brings a node's new incarnation: proposed by the node only when its stores are recovered, its links are up and it

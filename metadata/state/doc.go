@@ -16,6 +16,7 @@
 //	nodes.go        NodeUp and NodesDown: promotions, views, epochs
 //	mirrors.go      the commands of one queue's mirrors
 //	assign.go       which nodes shall carry mirrors, by package placement
+//	lifecycle.go    maintenance, forgetting nodes, feature flags
 //	queues.go       declaring and deleting queues
 //	topology.go     virtual hosts, users, exchanges, bindings
 //	operators.go    limits, topic permissions, global parameters, changes of users and virtual hosts

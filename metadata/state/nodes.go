@@ -14,11 +14,16 @@ func (s *State) nodeUp(index uint64, c *NodeUp) Result {
 		}
 		return stale(KindNode, "", c.Node, "incarnation %d, but %d is known and %s", c.Incarnation, old.Incarnation, old.Status)
 	}
+	if lacking := s.lacks(c.Versions); lacking != "" {
+		return Result{Err: &Error{Code: CodeFeature, Kind: KindFeature, Name: lacking,
+			Detail: "enabled in this cluster, but not supported by node " + c.Node + " (version " + c.Versions.Software + ")"}}
+	}
 	if known && old.Status.Up() {
 		s.closeNodes(index, []DownNode{{Node: old.Name, Incarnation: old.Incarnation, Reason: ReasonFailure, Fenced: true}})
 	}
+	draining := known && old.Draining
 	s.putNode(&Node{Name: c.Node, Incarnation: c.Incarnation, Addresses: c.Addresses, Versions: c.Versions,
-		Status: NodeRunning, Since: index, Witness: c.Witness})
+		Status: upStatus(draining), Since: index, Witness: c.Witness, Draining: draining})
 	for _, was := range s.queues.all() {
 		q := was.clone()
 		if m := q.member(c.Node); m != nil {

@@ -72,6 +72,12 @@ func (g *generator) next() Command {
 	case k < 47:
 		return g.policy()
 	}
+	switch g.r.IntN(20) {
+	case 0:
+		return &SetDraining{Node: g.node(), On: g.r.IntN(2) == 0}
+	case 1:
+		return &ForgetNode{Node: g.node()}
+	}
 	return g.mirror()
 }
 

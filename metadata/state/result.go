@@ -37,6 +37,8 @@ const (
 	CodePattern
 	// CodeLimit: the vhost has as many queues as its limit allows; Detail is the limit (AMQP 406).
 	CodeLimit
+	// CodeFeature: the feature flag Name is not enabled, or not supported; Detail says where.
+	CodeFeature
 )
 
 // Error is a refusal. Compare with errors.Is against the Err… values (only the Code counts), read its fields with
@@ -67,6 +69,7 @@ var (
 	ErrForgotten        = &Error{Code: CodeForgotten}
 	ErrPattern          = &Error{Code: CodePattern}
 	ErrLimit            = &Error{Code: CodeLimit}
+	ErrFeature          = &Error{Code: CodeFeature}
 )
 
 // Is compares codes only.

@@ -31,6 +31,7 @@ type snapshot struct {
 	VhostLimits []*Limits          `msgpack:"vhost_limits,omitempty"`
 	UserLimits  []*Limits          `msgpack:"user_limits,omitempty"`
 	Globals     []*Global          `msgpack:"globals,omitempty"`
+	Features    []string           `msgpack:"features,omitempty"`
 }
 
 // Image is the content of a state at one index. Taking it is cheap (the records are shared), and it may be encoded while
@@ -43,7 +44,7 @@ func (s *State) Image() *Image {
 		Nodes: s.nodes.all(), Vhosts: s.vhosts.all(), Users: s.users.all(), Permissions: s.permissions.all(),
 		Exchanges: s.exchanges.all(), Bindings: s.bindings.all(), Policies: s.policies.all(), Operators: s.operators.all(),
 		Queues: s.queues.all(), Topics: s.topics.all(), VhostLimits: s.vhostLimits.all(), UserLimits: s.userLimits.all(),
-		Globals: s.globals.all()}}
+		Globals: s.globals.all(), Features: s.Features()}}
 	for _, se := range s.sessions.vals {
 		c := *se
 		c.Done = append([]answer(nil), se.Done...)
@@ -110,6 +111,7 @@ func Load(data []byte) (*State, error) {
 }
 
 func (s *State) loadOperators(snap *snapshot) {
+	s.features = snap.Features
 	for _, p := range snap.Topics {
 		s.topics.put(key(p.Vhost, p.User, p.Exchange), p)
 	}

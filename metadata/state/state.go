@@ -21,6 +21,7 @@ type State struct {
 	vhostLimits table[string, *Limits]
 	userLimits  table[string, *Limits]
 	globals     table[string, *Global]
+	features    []string // enabled flags, sorted
 
 	// Derived, not in snapshots.
 	bindingsTo table[string, *Binding] // vhost, kind, destination, then as above

@@ -7,6 +7,7 @@ func (s *State) initCluster(index uint64, c *InitCluster) Result {
 		return refused(CodeExists, "cluster", "", s.clusterName)
 	}
 	s.clusterID, s.clusterName = c.ID, c.Name
+	s.addFeatures(c.Features)
 	s.putVhost(index, &PutVhost{Name: "/", Description: "Default virtual host"})
 	s.users.put(c.User, &User{Name: c.User, PasswordHash: c.PasswordHash, Tags: []string{"administrator"}})
 	s.permissions.put(key("/", c.User), &Permission{User: c.User, Vhost: "/", Configure: ".*", Write: ".*", Read: ".*"})

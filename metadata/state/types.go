@@ -58,6 +58,8 @@ type Node struct {
 	Since       uint64     `msgpack:"x"` // Raft index of the last change of Status
 	Fenced      bool       `msgpack:"f"` // down or stopped: the process is known to be gone
 	Witness     bool       `msgpack:"w"` // votes, carries no queues
+	// Draining: an operator put it into maintenance; kept while it is not up.
+	Draining bool `msgpack:"dr,omitempty"`
 }
 
 // Vhost is a virtual host. Immutable.
@@ -129,6 +131,7 @@ const (
 	KindBinding  Kind = "binding"
 	KindNode     Kind = "node"
 	KindMember   Kind = "member"
+	KindFeature  Kind = "feature flag"
 )
 
 // Binding leads from an exchange to a queue or an exchange. Two bindings are the same when all fields are. Immutable.

@@ -2,8 +2,6 @@ package gm
 
 import (
 	"fmt"
-
-	"warren/dataplane/gm/internal/mutation"
 )
 
 // Broadcast sends payload to every member of the group, this one included, and returns the message's number (R1). Numbers of
@@ -44,22 +42,23 @@ func (g *Group) broadcast(payload []byte, c Class) uint64 {
 type message struct {
 	view    uint64
 	frame   []byte
+	at, of  uint16 // its place in frame, among so many
 	frags   [][]byte
 	payload []byte
 	credit  int64 // owed to the predecessor
 }
 
-// accept is the common part of R1 and R2: append, forward, deliver, in this order.
+// accept is the common part of R1 and R2: append, forward, deliver, in this order. What is forwarded leaves, gathered into
+// few frames, when the outputs are taken; the log keeps the order in which it may leave.
 func (g *Group) accept(s *sender, num uint64, c Class, m message) {
 	s.recv = num
 	if c == Bulk || c == Barrier {
 		s.queue = append(s.queue, held{num, m.credit})
 		g.held += m.credit
 	}
-	payload := m.payload
 	if g.succ != nil {
 		e := g.log.append(s, num, c)
-		e.view, e.frame, e.frags, e.payload = m.view, m.frame, m.frags, m.payload
+		e.view, e.frame, e.at, e.of, e.frags, e.payload = m.view, m.frame, m.at, m.of, m.frags, m.payload
 		g.log.bytes += e.size()
 		if s == g.me {
 			g.count(e, 1)
@@ -67,19 +66,13 @@ func (g *Group) accept(s *sender, num uint64, c Class, m message) {
 		if g.out.cursor == nil && g.out.started {
 			g.out.cursor = e
 		}
-		if m.frame == nil && m.frags == nil && len(m.payload) <= g.cfg.Fragment {
-			e.view = g.view.Version
-			e.frame, e.payload = encodeData(e.view, s, num, c, m.payload)
-			payload = e.payload
-		}
-		g.pump()
 	}
 	s.refreshPersisted()
 	g.settle(s)
 	if c == classClosed {
-		g.deliverClosed(s, num, payload)
+		g.deliverClosed(s, num, m.payload)
 	} else {
-		g.emit(Output{Kind: Deliver, Sender: s.id, Number: num, Class: c, Payload: payload})
+		g.emit(Output{Kind: Deliver, Sender: s.id, Number: num, Class: c, Payload: m.payload})
 	}
 	g.noteToken(s)
 }
@@ -100,39 +93,63 @@ func (g *Group) remove(e *entry) {
 	g.log.remove(e)
 }
 
-// onData is R2. A message whose credit is not kept in the sender's queue gives it back at once (R10).
+// verdict is what R2 says of a message that came in.
+type verdict uint8
+
+const (
+	accepted verdict = iota
+	dropped          // a repeat, or of a closed sender
+	refused          // a gap: the link was reset
+)
+
+// judge is R2. A message whose credit is not kept in the sender's queue gives it back at once (R10); whole is false while
+// more fragments of it follow.
+func (g *Group) judge(from Member, s *sender, num uint64, credit int64, whole bool) verdict {
+	switch {
+	case s == nil || num <= s.recv:
+		if whole {
+			g.repeats++
+			g.giveBack(credit)
+		}
+		return dropped
+	case s.state == stateRemembered:
+		g.defects.AfterClose++
+		if whole {
+			g.giveBack(credit)
+		}
+		return dropped
+	case num != s.recv+1 || s == g.me:
+		g.defects.Gaps++
+		g.reset(from)
+		return refused
+	}
+	return accepted
+}
+
+// creditOf is what a message of so many bytes uses of the window (R10).
+func creditOf(c Class, size uint64) int64 {
+	if c != Bulk {
+		return 0
+	}
+	return int64(size) + MessageOverhead
+}
+
+// onData is R2 for one message, or one fragment.
 func (g *Group) onData(from Member, p *parsed) string {
 	s, ok := g.resolve(p.view, p.ref)
 	if !ok {
 		return g.unreadable(from, p)
 	}
-	size := int64(0)
-	if p.class == Bulk {
-		size = int64(len(p.body)) + MessageOverhead
-		if p.typ == frameFragment {
-			size = int64(p.total) + MessageOverhead
-		}
+	size := uint64(len(p.body))
+	if p.typ == frameFragment {
+		size = p.total
 	}
-	last := p.typ == frameData || p.offset+uint64(len(p.body)) == p.total
-	switch {
-	case s == nil || p.num <= s.recv:
-		if last {
-			g.repeats++
-			g.giveBack(size)
-		}
-		return ""
-	case s.state == stateRemembered:
-		g.defects.AfterClose++
-		if last {
-			g.giveBack(size)
-		}
-		return ""
-	case p.num != s.recv+1 || s == g.me:
-		g.defects.Gaps++
-		g.reset(from)
+	credit := creditOf(p.class, size)
+	whole := p.typ == frameData || p.offset+uint64(len(p.body)) == p.total
+	if g.judge(from, s, p.num, credit, whole) != accepted {
 		return ""
 	}
-	m := message{view: p.view, frame: p.raw, payload: p.body, credit: size}
+	m := message{view: p.view, frame: p.raw, of: 1, payload: p.body, credit: credit}
 	if p.typ == frameFragment {
 		whole, why := g.gather(s, p)
 		if why != "" || whole == nil {
@@ -143,11 +160,44 @@ func (g *Group) onData(from Member, p *parsed) string {
 	} else if g.in.partial.s != nil {
 		return "message between fragments"
 	}
-	if p.class == Bulk && g.unstable > 0 && s.state == stateMember {
-		g.defects.BulkSenders++
-	}
+	g.noteBulk(s, p.class)
 	g.accept(s, p.num, p.class, m)
 	return ""
+}
+
+// onBatch is R2 for several messages in one frame, one after the other.
+func (g *Group) onBatch(from Member, p *parsed) string {
+	s, ok := g.resolve(p.view, p.ref)
+	if !ok {
+		return g.unreadable(from, p)
+	}
+	m := message{view: p.view, frame: p.raw, of: uint16(p.count)}
+	r := reader{b: p.body}
+	for i := range p.count {
+		num := p.num + uint64(i)
+		c := Class(r.uint())
+		m.at, m.payload = uint16(i), r.bin()
+		m.credit = creditOf(c, uint64(len(m.payload)))
+		switch g.judge(from, s, num, m.credit, true) {
+		case refused:
+			return ""
+		case dropped:
+			continue
+		}
+		if g.in.partial.s != nil {
+			return "message between fragments"
+		}
+		g.noteBulk(s, c)
+		g.accept(s, num, c, m)
+	}
+	return ""
+}
+
+// noteBulk counts a second sender of bulk beside this member (R10).
+func (g *Group) noteBulk(s *sender, c Class) {
+	if c == Bulk && g.unstable > 0 && s.state == stateMember {
+		g.defects.BulkSenders++
+	}
 }
 
 // gather collects the fragments of one message (R11) and returns it once it is whole. Memory is taken for what has arrived,
@@ -171,79 +221,6 @@ func (g *Group) gather(s *sender, p *parsed) (whole []byte, why string) {
 		whole = append(whole, b...)
 	}
 	return whole, ""
-}
-
-// pump sends what may be sent to the successor: messages in log order as far as its credit goes (R10), and the frames that
-// waited for them. Progress and Stable do not pass through here: the minimum at the receiver (R3) makes it harmless
-// that Progress overtakes a message which waits for credit, and Stable is cut to what was sent.
-func (g *Group) pump() {
-	o := &g.out
-	for o.started {
-		if len(o.marks) > 0 && (o.cursor == nil || o.cursor.pos > o.marks[0].pos) {
-			g.passMark()
-			continue
-		}
-		e := o.cursor
-		if e == nil {
-			return
-		}
-		if e.num > e.s.fwd && e.s != g.succ {
-			if e.class == Bulk {
-				if o.credit <= 0 && g.rule != mutation.IgnoreCredit {
-					return
-				}
-				o.credit -= e.size()
-				o.sent += e.size()
-			}
-			g.transmit(e)
-		}
-		s := e.s
-		s.fwd = max(s.fwd, e.num)
-		o.cursor = e.next
-		if e.num <= s.stable {
-			g.remove(e)
-		}
-		g.settle(s)
-	}
-}
-
-func (g *Group) passMark() {
-	m := g.out.marks[0]
-	g.out.marks = g.out.marks[1:]
-	if len(g.out.marks) == 0 {
-		g.out.marks = nil
-	}
-	for _, r := range m.rise {
-		r.s.fwd = max(r.s.fwd, r.to)
-	}
-	g.send(g.succ, m.frame)
-}
-
-// transmit sends one message to the successor: as it came in, if it came under the present view, for then every index in it
-// means the same.
-func (g *Group) transmit(e *entry) {
-	g.forwards++
-	v := g.view.Version
-	if e.view == v && e.frame != nil {
-		g.send(g.succ, e.frame)
-		return
-	}
-	if e.view == v && e.frags != nil {
-		for _, f := range e.frags {
-			g.send(g.succ, f)
-		}
-		e.frags = nil
-		return
-	}
-	e.frags, e.frame, e.view = nil, nil, v
-	if len(e.payload) <= g.cfg.Fragment {
-		e.frame, e.payload = encodeData(v, e.s, e.num, e.class, e.payload)
-		g.send(g.succ, e.frame)
-		return
-	}
-	for at := 0; at < len(e.payload); at += g.cfg.Fragment {
-		g.send(g.succ, encodeFragment(v, e, at, e.payload[at:min(at+g.cfg.Fragment, len(e.payload))]))
-	}
 }
 
 // dropStable removes the messages of s that are stable from the log, save those that still wait for the successor's credit:

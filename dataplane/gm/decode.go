@@ -159,7 +159,8 @@ type parsed struct {
 	class   Class
 	total   uint64 // Fragment
 	offset  uint64
-	body    []byte
+	body    []byte // Data, Fragment; Batch: its messages, one after the other
+	count   int    // Batch
 	session uint64 // Credit, Resume, Start
 	flag    bool   // Resume: fresh; Start: again
 	amount  uint64 // Resume: window; Credit: returned
@@ -182,6 +183,8 @@ func (p *parsed) parse(frame []byte, maxMessage int) string {
 	switch p.typ {
 	case frameData, frameFragment:
 		p.parseData(&r, uint64(maxMessage))
+	case frameBatch:
+		p.parseBatch(&r, uint64(maxMessage))
 	case frameProgress:
 		p.parseItems(&r, 3, reader.indexRef)
 	case frameStable:
@@ -222,6 +225,24 @@ func (p *parsed) parseItems(r *reader, per int, name func(reader) (ref, reader))
 			it.b = r.uint()
 		}
 		p.items = append(p.items, it)
+	}
+}
+
+// parseBatch checks every message; whoever takes them walks over body again.
+func (p *parsed) parseBatch(r *reader, maxMessage uint64) {
+	p.ref, p.num = r.ref(), r.uint()
+	p.count = r.array(2)
+	p.body = r.b
+	for i := 0; i < p.count && r.bad == ""; i++ {
+		if c := r.uint(); c > uint64(Barrier) {
+			r.fail("class of a message in a batch")
+		}
+		if uint64(len(r.bin())) > maxMessage {
+			r.fail("message too large")
+		}
+	}
+	if r.bad == "" && (p.count == 0 || p.num == 0 || p.num+uint64(p.count) < p.num) {
+		r.fail("numbers of a batch")
 	}
 }
 

@@ -30,6 +30,7 @@
 //   - A node keeps frames of a group that it does not have yet (its metadata lags), and hands them to the Group once it
 //     is made; it drops them with their link. Dropping others means that their link must be re-established: nobody repeats a
 //     Resume. The same holds for what Leftover returns of an expelled member.
+//   - A group that goes idle after a burst should be told to Cool, for there may be ten thousand.
 //   - Outputs are carried out in order. ResetLink asks for a LinkDown and LinkUp at both ends of that link for this group.
 //   - A *FrameError closes the link.
 //

@@ -18,6 +18,7 @@ const (
 	frameResume   frameType = 6
 	frameStart    frameType = 7
 	frameClosing  frameType = 8
+	frameBatch    frameType = 9
 )
 
 // classClosed marks SenderClosed among the Data frames; users never see it as a class.
@@ -28,6 +29,9 @@ const (
 	maxNode    = 255  // bytes of a node's name
 	maxSenders = 4096 // members and senders in one frame
 	headBytes  = 64   // room for a frame's fixed fields when a sender is named by index
+
+	batchBytes = 64 << 10 // bodies that one Batch gathers, at most
+	maxBatch   = 1024     // and messages
 )
 
 func appendUint(b []byte, v uint64) []byte {
@@ -118,6 +122,22 @@ func encodeData(view uint64, s *sender, num uint64, c Class, body []byte) (frame
 	b = appendUint(b, uint64(c))
 	b = appendBin(b, body)
 	return b, b[len(b)-len(body) : len(b) : len(b)]
+}
+
+// encodeBatch puts n messages of one sender, from e on along the log, into one frame.
+func encodeBatch(view uint64, e *entry, n int) []byte {
+	size := headBytes + refBytes(e.s)
+	for x, i := e, 0; i < n; x, i = x.next, i+1 {
+		size += 6 + len(x.payload) // class and the longest head of a body
+	}
+	b := appendHead(make([]byte, 0, size), frameBatch, view)
+	b = appendRef(b, e.s)
+	b = appendUint(b, e.num)
+	b = appendArray(b, 2*n)
+	for x, i := e, 0; i < n; x, i = x.next, i+1 {
+		b = appendBin(append(b, byte(x.class)), x.payload)
+	}
+	return b
 }
 
 func encodeFragment(view uint64, e *entry, offset int, piece []byte) []byte {

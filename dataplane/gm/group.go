@@ -291,12 +291,53 @@ func (g *Group) Take(dst []Output) []Output {
 	return dst
 }
 
-// keptOutputs is the capacity that an idle group keeps for outputs.
-const keptOutputs = 64
+// Capacities that an idle group keeps: for outputs, and for a sender's messages that are to be made durable.
+const (
+	keptOutputs = 64
+	keptQueue   = 64
+)
 
-// Outputs is Take into a buffer of the group's own, valid until the next call of Outputs.
+// Outputs is Take into a buffer of the group's own, valid until the next call of Outputs or Ready.
 func (g *Group) Outputs() []Output {
 	g.flush()
+	return g.Ready()
+}
+
+// Burst tells whether buffers grew beyond what an idle group should keep.
+func (g *Group) Burst() bool {
+	if g.log.nfree > keptFree || cap(g.outputs) > keptOutputs || cap(g.spare) > keptOutputs {
+		return true
+	}
+	for _, s := range g.senders {
+		if cap(s.queue) > keptQueue {
+			return true
+		}
+	}
+	return false
+}
+
+// Cool gives the buffers of a burst back, as far as nothing stands in them. It ends what Ready or Outputs returned.
+func (g *Group) Cool() {
+	if g.log.nfree > keptFree {
+		g.log.free, g.log.nfree = nil, 0
+	}
+	if g.spare = nil; len(g.outputs) == 0 {
+		g.outputs = nil
+	}
+	for _, s := range g.senders {
+		if cap(s.queue) > keptQueue && len(s.queue) == 0 {
+			s.queue = nil
+		}
+	}
+}
+
+// Waiting is the number of outputs that Ready would return.
+func (g *Group) Waiting() int { return len(g.outputs) }
+
+// Ready is Outputs without what is gathered until the next Take or Outputs: messages on their way to the successor,
+// Progress, Stable, credit, and what the own user is told of progress and windows. The result is valid until the next call of
+// Ready or Outputs.
+func (g *Group) Ready() []Output {
 	o := g.outputs
 	clear(g.spare)
 	g.outputs, g.spare = g.spare[:0], o

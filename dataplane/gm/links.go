@@ -222,7 +222,7 @@ func (g *Group) unorder() {
 	for _, s := range g.senders {
 		for e := s.first; e != nil; e = e.after {
 			if e.num > s.fwd && s != g.succ {
-				g.transmit(e)
+				g.transmit(e, 1)
 			}
 		}
 	}

@@ -9,6 +9,7 @@ type entry struct {
 	class      Class
 	view       uint64   // the view that frame or frags are encoded for
 	frame      []byte   // encoded; the payload aliases it. nil: to be encoded when it is sent
+	at, of     uint16   // it is the at-th, from 0, of the messages in frame
 	frags      [][]byte // a fragmented message as it came in, until it was forwarded once (R11)
 	payload    []byte
 	prev, next *entry
@@ -17,8 +18,11 @@ type entry struct {
 
 func (e *entry) size() int64 { return int64(len(e.payload)) + MessageOverhead }
 
-// keptFree limits the entries that an idle group keeps for reuse: ten thousand groups may be idle.
-const keptFree = 32
+// Entries kept for reuse: by a group at work, and by one that was cooled, for ten thousand groups may be idle.
+const (
+	maxFree  = 4096
+	keptFree = 32
+)
 
 // messageLog is the log of R1–R4: what is received and not yet known stable, all senders together.
 type messageLog struct {
@@ -88,10 +92,9 @@ func (l *messageLog) remove(e *entry) {
 	l.count--
 	l.bytes -= e.size()
 	*e = entry{}
-	e.next = l.free
-	l.free = e
-	l.nfree++
-	if l.count == 0 && l.nfree > keptFree {
-		l.free, l.nfree = nil, 0
+	if l.nfree < maxFree {
+		e.next = l.free
+		l.free = e
+		l.nfree++
 	}
 }

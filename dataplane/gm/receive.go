@@ -106,7 +106,7 @@ func (g *Group) dispatch(from Member, p *parsed) string {
 		return ""
 	}
 	answering := p.typ == frameStart && !p.flag
-	if g.rule == mutation.AcceptAnybody && (p.typ == frameData || p.typ == frameStable) {
+	if g.rule == mutation.AcceptAnybody && (p.typ == frameData || p.typ == frameBatch || p.typ == frameStable) {
 		isPred, answering = true, true
 	}
 	if !isPred || g.pred == nil || p.view < g.pred.id.JoinIndex || !g.in.started && !answering {
@@ -123,6 +123,8 @@ func (g *Group) dispatch(from Member, p *parsed) string {
 		g.onTokens(p)
 	case frameStable:
 		return g.onStable(from, p)
+	case frameBatch:
+		return g.onBatch(from, p)
 	default:
 		return g.onData(from, p)
 	}
@@ -132,7 +134,7 @@ func (g *Group) dispatch(from Member, p *parsed) string {
 // takesOlder lists what is taken from a member whose view is older than mine (R5).
 func (g *Group) takesOlder(p *parsed) bool {
 	switch p.typ {
-	case frameData, frameFragment, frameStable:
+	case frameData, frameFragment, frameBatch, frameStable:
 		return true
 	case frameStart:
 		return p.flag || g.rule == mutation.OpenOlderStart

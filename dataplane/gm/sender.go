@@ -85,9 +85,6 @@ func (s *sender) settle() int64 {
 	case s.owed == 0:
 	case s.owed == len(s.queue):
 		s.queue, s.owed, s.durable = s.queue[:0], 0, 0
-		if cap(s.queue) > 256 {
-			s.queue = nil
-		}
 	case s.owed >= 64 && s.owed*2 >= len(s.queue):
 		k := copy(s.queue, s.queue[s.owed:])
 		s.queue, s.durable, s.owed = s.queue[:k], s.durable-s.owed, 0

@@ -106,10 +106,12 @@ func Describe(frame []byte) string {
 	if why := p.parse(frame, len(frame)*2+DefaultMaxMessage); why != "" {
 		return "malformed: " + why
 	}
-	name := [...]string{"", "data", "fragment", "progress", "stable", "credit", "resume", "start", "closing"}[p.typ]
+	name := [...]string{"", "data", "fragment", "progress", "stable", "credit", "resume", "start", "closing", "batch"}[p.typ]
 	switch p.typ {
 	case frameData:
 		return fmt.Sprintf("%s v%d %v:%d class %d", name, p.view, p.ref, p.num, p.class)
+	case frameBatch:
+		return fmt.Sprintf("%s v%d %v:%d+%d", name, p.view, p.ref, p.num, p.count)
 	case frameFragment:
 		return fmt.Sprintf("%s v%d %v:%d class %d %d+%d/%d", name, p.view, p.ref, p.num, p.class, p.offset, len(p.body), p.total)
 	case frameCredit:

@@ -177,6 +177,7 @@ func (g *Group) flush() {
 		return
 	}
 	g.answer()
+	g.pump()
 	g.flushStable()
 	g.flushProgress()
 	g.flushCredit()
@@ -232,5 +233,4 @@ func (g *Group) onCredit(p *parsed) {
 		return
 	}
 	g.out.credit = g.out.window + int64(min(p.amount, 1<<62)) - g.out.sent
-	g.pump()
 }

@@ -23,6 +23,7 @@ type frameReader struct {
 	max        int // largest body
 	buf        []byte
 	start, end int
+	carved     bool // bodies in buf were handed out: it is not read into again
 }
 
 // next returns the next frame. It fails with ErrFrame or ErrTooLarge on bytes that are none, with io.EOF at an end
@@ -49,6 +50,7 @@ func (f *frameReader) next() (FrameKind, []byte, error) {
 	}
 	from := f.start + frameHeader
 	f.start = from + size
+	f.carved = true
 	return kind, f.buf[from:f.start:f.start], nil
 }
 
@@ -56,9 +58,12 @@ func (f *frameReader) next() (FrameKind, []byte, error) {
 func (f *frameReader) fill(n int) error {
 	for f.end-f.start < n {
 		if f.start+n > len(f.buf) || f.end == len(f.buf) {
-			next := make([]byte, chunkSize)
+			next := f.buf
+			if f.carved || next == nil {
+				next = make([]byte, chunkSize)
+			}
 			f.end = copy(next, f.buf[f.start:f.end])
-			f.buf, f.start = next, 0
+			f.buf, f.start, f.carved = next, 0, false
 		}
 		got, err := f.r.Read(f.buf[f.end:])
 		f.end += got

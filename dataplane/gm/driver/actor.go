@@ -12,8 +12,15 @@ import (
 	"warren/dataplane/link"
 )
 
-// batchLimit is the most events that are handled before EndBatch, so that confirms do not wait for a long mailbox.
-const batchLimit = 512
+// What is handled before EndBatch at most, so that confirms do not wait for a long mailbox: events, and bytes of ring frames,
+// each of which may carry many messages.
+const (
+	batchLimit = 512
+	batchBytes = 256 << 10
+)
+
+// readyLimit is how many outputs may wait while ring frames are handed over.
+const readyLimit = 512
 
 // Output buffers: more outputs at once than burstOutputs are a burst; see trim.
 const (
@@ -206,7 +213,7 @@ func (a *Actor) run() {
 		}
 		a.mu.Unlock()
 		for rest := batch; len(rest) > 0 && !a.ended(); {
-			n := min(len(rest), batchLimit)
+			n := batchOf(rest)
 			a.batch(rest[:n])
 			rest = rest[n:]
 		}
@@ -219,6 +226,18 @@ func (a *Actor) run() {
 			a.host.queues.Put(&batch)
 		}
 	}
+}
+
+// batchOf is how many of the events make a batch.
+func batchOf(events []event) int {
+	bytes := 0
+	for i := range events {
+		if i == batchLimit || bytes >= batchBytes {
+			return i
+		}
+		bytes += len(events[i].frame)
+	}
+	return len(events)
 }
 
 // end releases who waits for closures that will not run, and leaves the group.
@@ -238,7 +257,7 @@ func (a *Actor) batch(events []event) {
 	for i := range events {
 		e := &events[i]
 		if e.kind == evPosted || e.kind == evClosure {
-			a.drain()
+			a.drainReady()
 			a.user(e)
 			if a.ended() {
 				return
@@ -247,6 +266,9 @@ func (a *Actor) batch(events []event) {
 		}
 		if m := a.member; m != nil && m == e.member {
 			m.ring(a, e)
+			if m.group.Waiting() >= readyLimit {
+				a.drainReady()
+			}
 		}
 	}
 	for again := true; again && !a.ended(); {
@@ -273,13 +295,20 @@ func (a *Actor) user(e *event) {
 	close(c.done)
 }
 
-// drain carries out the member's outputs until there are none, and says whether the handler saw any.
-func (a *Actor) drain() bool {
+// drain carries out the member's outputs until there are none, and says whether the handler saw any. What the group gathers
+// leaves it, too: messages for the successor, progress and credit.
+//
+// Outputs and not Take: it does not give up its buffer on each empty answer, and copies nothing.
+func (a *Actor) drain() bool { return a.carry((*gm.Group).Outputs) }
+
+// drainReady leaves what the group gathers for the end of the batch.
+func (a *Actor) drainReady() { a.carry((*gm.Group).Ready) }
+
+func (a *Actor) carry(outputs func(*gm.Group) []gm.Output) bool {
 	seen := false
 	for a.member != nil {
 		m := a.member
-		// Outputs and not Take: it does not give up its buffer on each empty answer, and copies nothing.
-		outs := m.group.Outputs()
+		outs := outputs(m.group)
 		if len(outs) == 0 {
 			break
 		}
@@ -307,7 +336,7 @@ func (a *Actor) drain() bool {
 // trim is called when the actor goes idle. A member's buffers that grew in a burst are kept for the next one, on at most
 // maxWarm actors, until the actor has gone idle quietRuns times without a burst. There are no outputs.
 func (a *Actor) trim() {
-	if !a.grown {
+	if a.grown = a.grown || a.member != nil && a.member.group.Burst(); !a.grown {
 		return
 	}
 	if a.quiet++; a.burst {
@@ -322,10 +351,7 @@ func (a *Actor) trim() {
 		}
 	}
 	if a.member != nil {
-		for range 2 { // both buffers
-			a.member.group.Outputs()
-			a.member.group.Take(nil)
-		}
+		a.member.group.Cool()
 	}
 	a.cool()
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"slices"
+	"strings"
 
 	"warren/dataplane/gm"
 	"warren/dataplane/gm/internal/mutation"
@@ -28,9 +29,9 @@ type Result struct {
 
 // Coverage counts the situations that a schedule must reach now and then to be worth anything.
 type Coverage struct {
-	Crashes, TwoAtOnce, CloserClosing, JoinerPred, Expelled, Zombie             int
-	Lag2, Joins, JoinsWithFault, TwoJoiners, JoinBehindSender                   int
-	Breaks, Raised, Closed, Fragments, Full, Rejoined, Alone, Blocked, Overflow int
+	Crashes, TwoAtOnce, CloserClosing, JoinerPred, Expelled, Zombie                      int
+	Lag2, Joins, JoinsWithFault, TwoJoiners, JoinBehindSender                            int
+	Breaks, Raised, Closed, Fragments, Full, Rejoined, Alone, Blocked, Overflow, Batches int
 }
 
 // Add sums up.
@@ -44,7 +45,7 @@ func (c *Coverage) fields() []*int {
 	return []*int{
 		&c.Crashes, &c.TwoAtOnce, &c.CloserClosing, &c.JoinerPred, &c.Expelled, &c.Zombie, &c.Lag2, &c.Joins,
 		&c.JoinsWithFault, &c.TwoJoiners, &c.JoinBehindSender, &c.Breaks, &c.Raised, &c.Closed, &c.Fragments, &c.Full,
-		&c.Rejoined, &c.Alone, &c.Blocked, &c.Overflow,
+		&c.Rejoined, &c.Alone, &c.Blocked, &c.Overflow, &c.Batches,
 	}
 }
 
@@ -242,21 +243,42 @@ func (w *world) send(from *node, to gm.Member, frame []byte) {
 
 // once checks the cost of R2: between two Starts a message goes over a link once, since repeats are not forwarded.
 func (w *world) once(i, j int, frame []byte) {
-	const data, fragment, start = 1, 2, 7
+	const data, fragment, start, batch = 1, 2, 7, 9
 	switch frame[1] {
 	case start:
 		if !bytes.Contains([]byte(gm.Describe(frame)), []byte("again true")) {
 			w.wire[i][j] = nil
 		}
-	case data, fragment:
+	case data, fragment, batch:
 		if w.wire[i][j] == nil {
 			w.wire[i][j] = map[string]bool{}
 		}
-		if w.wire[i][j][string(frame)] {
-			w.fail("cost", "%s sends %s twice: %s", w.nodes[i].name, w.nodes[j].name, gm.Describe(frame))
+		for _, name := range w.carried(frame) {
+			if w.wire[i][j][name] {
+				w.fail("cost", "%s sends %s twice: %s in %s", w.nodes[i].name, w.nodes[j].name, name, gm.Describe(frame))
+			}
+			w.wire[i][j][name] = true
 		}
-		w.wire[i][j][string(frame)] = true
 	}
+}
+
+// carried names what a frame carries: each message of a batch, a single one, or a fragment.
+func (w *world) carried(frame []byte) []string {
+	var view, from, n uint64
+	var sender string
+	kind, rest, _ := strings.Cut(strings.NewReplacer(":", " ", "+", " ").Replace(gm.Describe(frame)), " ")
+	if k, _ := fmt.Sscanf(rest, "v%d %s %d %d", &view, &sender, &from, &n); kind == "batch" && k == 4 {
+		w.res.Covered.Batches++
+		var names []string
+		for i := range n {
+			names = append(names, fmt.Sprint(view, sender, from+i))
+		}
+		return names
+	}
+	if kind == "data" {
+		return []string{fmt.Sprint(view, sender, from)}
+	}
+	return []string{string(frame)}
 }
 
 // arrive hands the first item from one slot to another.

@@ -22,7 +22,7 @@ var benchSizes = []struct {
 
 // load is a sender that keeps a number of messages under way until it has sent all, and measures each one's way.
 type load struct {
-	u       *user
+	m       *Member
 	body    []byte
 	total   int
 	sentAt  []time.Time
@@ -34,7 +34,7 @@ type load struct {
 func (l *load) more() {
 	now := time.Now()
 	for len(l.sentAt) < l.total && len(l.sentAt)-l.stable < outstanding {
-		if _, err := l.u.m.Broadcast(gm.Bulk, l.body); err != nil {
+		if _, err := l.m.Broadcast(gm.Bulk, l.body); err != nil {
 			return
 		}
 		l.sentAt = append(l.sentAt, now)
@@ -53,6 +53,64 @@ func (l *load) progress(upTo int) {
 	l.more()
 }
 
+// sink is a member's user that does the least that a user may do: it persists, at the end of each batch, what it was
+// delivered of the one sender that there is.
+type sink struct {
+	actor    *Actor
+	host     *Host
+	m        *Member
+	sender   gm.Member
+	last     uint64
+	joined   *counter
+	onStable func(upTo uint64)
+}
+
+func (s *sink) HandleEvent(any) {}
+
+func (s *sink) HandleOutput(out gm.Output) {
+	switch {
+	case out.Kind == gm.Deliver:
+		s.last = out.Number
+	case out.Kind == gm.Progress && s.onStable != nil:
+		s.onStable(out.Persisted)
+	case out.Kind == gm.Joined:
+		s.joined.add(1)
+	}
+}
+
+func (s *sink) EndBatch() {
+	if s.m != nil && s.last > 0 {
+		s.m.Persisted(s.sender, s.last)
+	}
+}
+
+func joinSinks(b *testing.B, c *cluster, n int) []*sink {
+	var sinks []*sink
+	v := view(10)
+	for i := range n {
+		v.Members = append(v.Members, member(i))
+	}
+	joined := newCounter()
+	for i := range n {
+		s := &sink{host: c.nodes[i].Host, sender: member(0), joined: joined}
+		s.actor = s.host.NewActor(s)
+		sinks = append(sinks, s)
+		err := s.actor.Do(b.Context(), func() {
+			var err error
+			if s.m, err = s.host.Join(s.actor, 1, gm.Config{Self: member(i)}); err != nil {
+				b.Error(err)
+			} else if err = s.m.Install(v); err != nil {
+				b.Error(err)
+			}
+		})
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+	joined.wait(b, "join", n)
+	return sinks
+}
+
 // BenchmarkRing moves messages of one sender round a ring over loopback until they are persisted by all (which costs
 // nothing here: it is the ring that is measured). All members run in this process, so CPU time is the whole ring's.
 func BenchmarkRing(b *testing.B) {
@@ -65,24 +123,14 @@ func BenchmarkRing(b *testing.B) {
 
 func benchRing(b *testing.B, n, size int) {
 	c := newCluster(b, n, Config{}, nil)
-	members := make([]int, n)
-	for i := range members {
-		members[i] = i
-	}
-	users := c.join(b, 1, members...)
-	for _, u := range users {
-		u.joined.wait(b, "join", 1)
-		if err := u.actor.Do(b.Context(), func() { u.onDeliver = func(gm.Output) {} }); err != nil {
-			b.Fatal(err)
-		}
-	}
-	l := &load{u: users[0], body: make([]byte, size), total: b.N, done: make(chan struct{})}
+	sinks := joinSinks(b, c, n)
+	l := &load{m: sinks[0].m, body: make([]byte, size), total: b.N, done: make(chan struct{})}
 	l.sentAt, l.latency = make([]time.Time, 0, b.N), make([]time.Duration, 0, b.N)
 	before, _ := c.nodes[0].links.Traffic()
 	cpu := cpuTime()
 	b.ResetTimer()
-	err := l.u.actor.Do(b.Context(), func() {
-		l.u.onStable = func(upTo uint64) { l.progress(int(upTo)) }
+	err := sinks[0].actor.Do(b.Context(), func() {
+		sinks[0].onStable = func(upTo uint64) { l.progress(int(upTo)) }
 		l.more()
 	})
 	if err != nil {

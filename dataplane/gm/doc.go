@@ -13,7 +13,8 @@
 //	config.go      limits and errors
 //	group.go       the Group, views (R6), what it means to be alone or fresh
 //	receive.go     which frames count (R5), frames of views to come
-//	data.go        broadcast, forwarding and delivery (R1, R2), fragments (R11), what may be sent (R10)
+//	data.go        broadcast and delivery (R1, R2), fragments (R11)
+//	pump.go        what is sent to the successor, in which frames, and when (R2, R10)
 //	watermarks.go  Progress, completion, Stable (R3, R4), credit (R10)
 //	links.go       links, Resume and Start (R7), baselines (R9)
 //	closing.go     tokens and SenderClosed (R8)
@@ -37,6 +38,10 @@
 // # Decisions beyond the specification
 //
 //   - A successor's Resume says what it has, so nothing that it has is ever sent to it; repeats (R2) come only from elsewhere.
+//   - Messages that a member broadcasts between two Takes leave in one frame, up to 64 KiB of bodies; a hop passes that frame on
+//     as it came. Rules count messages, not frames: each has its number, its delivery, its credit and its watermarks, and of
+//     a frame that is known in part, or that credit allows in part, the rest goes on in a new one. So the order R1 asks for
+//     (append, send, deliver) is one of the log: the frame leaves later, and nothing passes it.
 //   - Credit (R10) is a window less what the member still holds unforwarded or unpersisted. A message may go while any
 //     credit is left, so the last one may exceed it. Data waits in the log; Progress may pass data that waits, since the
 //     minimum at the receiver covers it; Stable is cut to what was sent; a token or Start{again} keeps its place.
@@ -71,15 +76,17 @@
 //	6 Resume    session (uint, from 1), fresh (bool: 0xc2, 0xc3), window (uint, bytes), list of: member, received
 //	7 Start     session (of the Resume that it answers; 0 if again), again (bool), list of: member, stable
 //	8 Closing   list of: member, min, max
+//	9 Batch     sender, number of the first (uint, from 1), list of: class, body. Messages of consecutive numbers, at least one
 //
-// Classes: 0 Bulk, 1 Control, 2 Barrier, 3 SenderClosed, whose body is a member in full and its last number (uint). The
+// Classes: 0 Bulk, 1 Control, 2 Barrier, 3 SenderClosed (not in a Batch), whose body is a member in full and its last number (uint). The
 // fragments of one message follow each other on a link, pieces in order, each of at most Config.Fragment bytes.
 //
-// Data under the receiver's own view is passed on as it came in, byte for byte, since every place in it means the same
+// Data and Batch under the receiver's own view are passed on as they came in, byte for byte, since every place in it means the same
 // to the next member: a hop copies no body and encodes nothing. Only after a change of view is a message encoded again. A
 // fragmented message is copied once, to make it whole.
 //
-// For a sender of a view with fewer than 128 members, a Data frame of a view below 2^32 costs at most 20 bytes and the body.
+// For a sender of a view with fewer than 128 members, a Data frame of a view below 2^32 costs at most 20 bytes and the body,
+// a message in a Batch at most 6.
 //
 // A frame above Config.MaxFrame, of another version or type, truncated, with a list above 12288 elements, a body above
 // Config.MaxMessage, an unknown class or a place outside of the view is a *FrameError. Decoding allocates nothing in

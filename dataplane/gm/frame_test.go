@@ -34,10 +34,13 @@ func goldens() map[string]struct {
 	start = appendUint(appendMember(appendUint(appendMember(start, in.id), 12), out.id), 129)
 	again := appendUint(appendMember(appendArray(appendBool(appendUint(head(frameStart), 0), true), 2), in.id), 13)
 	closing := appendUint(appendUint(appendMember(appendArray(head(frameClosing), 3), out.id), 5), 9)
+	second := &entry{s: in, num: 128, class: Control, payload: bytes.Repeat([]byte{8}, 256)}
+	batch := encodeBatch(300, &entry{s: in, num: 127, payload: []byte("body"), next: second}, 2)
 	return map[string]struct {
 		frame []byte
 		means string
 	}{
+		"batch":         {batch, "batch v300 #2:127+2"},
 		"data":          {data, "data v300 #2:70000 class 0"},
 		"data-full":     {far, "data v1099511627776 rabbit@gone/3/70000:8589934592 class 2"},
 		"sender-closed": {closed, "data v300 #2:8 class 3"},
@@ -110,7 +113,7 @@ func TestMalformedFrames(t *testing.T) {
 	for name, f := range map[string][]byte{
 		"version":          {2, 1, 1, 0, 1, 0, 0xc4, 0},
 		"type 0":           {1, 0, 1},
-		"type 9":           {1, 9, 1},
+		"type 10":          {1, 10, 1},
 		"view 0":           {1, 1, 0, 0, 1, 0, 0xc4, 0},
 		"number 0":         {1, 1, 1, 0, 0, 0, 0xc4, 0},
 		"class":            {1, 1, 1, 0, 1, 4, 0xc4, 0},
@@ -123,6 +126,12 @@ func TestMalformedFrames(t *testing.T) {
 		"progress in full": {1, 3, 1, 0x93, 0x93, 0xa1, 'x', 1, 1, 1, 1},
 		"long name":        append([]byte{1, 8, 1, 0x93, 0x93, 0xda, 1, 44}, big...),
 		"closed nonsense":  {1, 1, 1, 0, 1, 3, 0xc4, 1, 1},
+		"empty batch":      {1, 9, 1, 0, 1, 0x90},
+		"half a message":   {1, 9, 1, 0, 1, 0x91, 0},
+		"batch number 0":   {1, 9, 1, 0, 0, 0x92, 0, 0xc4, 0},
+		"batch past 2^64":  {1, 9, 1, 0, 0xcf, 255, 255, 255, 255, 255, 255, 255, 255, 0x92, 0, 0xc4, 0},
+		"closing batch":    {1, 9, 1, 0, 1, 0x92, 3, 0xc4, 0},
+		"batch too large":  append([]byte{1, 9, 1, 0, 1, 0x92, 0, 0xc5, 1, 44}, big...),
 		"place":            {1, 1, 1, 0xcd, 255, 255, 1, 0, 0xc4, 0},
 	} {
 		if why := p.parse(f, 256); why == "" {
@@ -153,6 +162,7 @@ func FuzzReceive(f *testing.F) {
 	for _, g := range goldens() {
 		f.Add(g.frame, g.frame, false)
 	}
+	f.Add([]byte{1, 9, 1, 0, 1, 0x94, 0, 0xc4, 1, 9, 1, 0xc4, 0}, []byte{1, 9, 1, 0, 2, 0x94, 1, 0xc4, 0, 2, 0xc4, 0}, false)
 	f.Add([]byte{1, 1, 1, 0, 1, 0, 0xc4, 1, 9}, []byte{1, 2, 1, 0, 1, 0, 9, 0, 0xc4, 1, 1}, true)
 	f.Fuzz(func(t *testing.T, one, two []byte, fromNext bool) {
 		r := newRing(3, Config{MaxMessage: 1 << 16})

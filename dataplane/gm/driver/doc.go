@@ -7,10 +7,11 @@
 //
 // # A batch
 //
-// The goroutine takes what the mailbox holds (at most 512 events), and
+// The goroutine takes what the mailbox holds (at most 512 events, and ring frames of about 256 KiB), and
 //
 //  1. hands each event to the handler or to the member; the member's outputs go to [Handler.HandleOutput] in order,
-//     before the next posted event. Frames to neighbours are gathered;
+//     before the next posted event. Frames to neighbours are gathered, and what the events of one batch broadcast shares
+//     frames (gm.Group.Ready);
 //  2. gives the gathered frames to the links: forwarding does not wait for this node's disk;
 //  3. calls [Handler.EndBatch], where the user syncs its journal and flushes its clients. If that made the member emit
 //     outputs, they are handled as in 1 and 2, and EndBatch is called again when the handler saw any.

@@ -20,6 +20,7 @@ type channel struct {
 	targets []*attachment
 	scratch exchange.Scratch
 	used    map[*attachment]bool
+	drawn   map[*attachment]bool // it consumed or got from these
 
 	retrying sync.Mutex // one retryHeld at a time
 

@@ -3,6 +3,8 @@ package broker
 import (
 	"context"
 	"errors"
+	"sync"
+	"time"
 
 	"warren/dataplane/amqp"
 	"warren/dataplane/backingqueue"
@@ -35,6 +37,7 @@ func (c *channel) Consume(ctx context.Context, r amqp.Consume) error {
 	if err != nil {
 		return err
 	}
+	c.drawn[c.sess.life.attachment(backingqueue.ID(q.ID))] = true
 	reply, err := c.call(ctx, q, func(core *origin.Attachment) (uint64, error) { return core.Consume(c.key, args) })
 	if err != nil {
 		return err
@@ -89,12 +92,14 @@ func (c *channel) Get(ctx context.Context, name string, noAck bool) (amqp.Got, b
 	if err != nil {
 		return amqp.Got{}, false, err
 	}
+	a := c.sess.life.attachment(backingqueue.ID(q.ID))
+	c.drawn[a] = true
 	r, err := c.call(ctx, q, func(core *origin.Attachment) (uint64, error) { return core.Get(c.key, noAck) })
 	if err != nil || r.Get == nil {
 		return amqp.Got{}, false, err
 	}
 	return amqp.Got{
-		Token:       amqp.Token{Ref: c.sess.life.attachment(backingqueue.ID(q.ID)), Pos: r.Get.ID},
+		Token:       amqp.Token{Ref: a, Pos: r.Get.ID},
 		Redelivered: r.Get.Redelivered, Message: r.Get.Message, Messages: uint32(r.Messages),
 	}, true, nil
 }
@@ -140,6 +145,29 @@ func (c *channel) Close(ctx context.Context) {
 	for a := range c.used {
 		a.closeChannel(c)
 	}
+	ctx, cancel := context.WithTimeout(ctx, fenceTimeout)
+	defer cancel()
+	var wg sync.WaitGroup
+	for a := range c.drawn {
+		wg.Go(func() { a.fence(ctx) })
+	}
+	wg.Wait()
+}
+
+// fenceTimeout bounds how long the close of a channel waits for masters; one that is just being replaced is not waited for.
+const fenceTimeout = time.Second
+
+// fence waits until the queue's master has all that a channel, which was closed just now, gave back: a consumer that the
+// client starts elsewhere then finds it in its place. What was under way here comes before the first answer and goes back
+// before the second question.
+func (a *attachment) fence(ctx context.Context) {
+	key := a.life.operatorChannel()
+	for range 2 {
+		if _, err := a.call(ctx, nil, func(core *origin.Attachment) (uint64, error) { return core.Depth(key) }); err != nil {
+			break // gone, down, or on its way to another node: the order of what comes back is the new master's
+		}
+	}
+	a.do(func(core *origin.Attachment) { core.CloseChannel(key) })
 }
 
 // operatorChannel makes the key of a channel that no client has, for calls on behalf of an operator.

@@ -75,7 +75,7 @@ func (s *session) OpenChannel(_ context.Context, c amqp.ChannelInfo, sink amqp.S
 		sess: s, info: c, sink: sink,
 		key:    origin.Channel{Connection: s.conn, Channel: c.ID},
 		queues: map[*attachment]*channelQueue{},
-		used:   map[*attachment]bool{}, consumers: map[string]*attachment{},
+		used:   map[*attachment]bool{}, drawn: map[*attachment]bool{}, consumers: map[string]*attachment{},
 		votes:   map[uint64]*vote{},
 		untaken: map[string]*fifo[takenDelivery]{},
 	}, nil

@@ -36,8 +36,8 @@ func buildBinary() (string, error) {
 		return "", fmt.Errorf("make a directory for the binary: %w", err)
 	}
 	bin := filepath.Join(dir, "warren")
-	cmd := exec.Command("go", "build", "-o", bin, "warren/ctl/warren")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	cmd := exec.Command("go", append(append([]string{"build"}, raceFlags...), "-o", bin, "warren/ctl/warren")...)
+	cmd.Env = append(os.Environ(), cgo)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build warren: %w\n%s", err, out)
 	}
@@ -163,7 +163,18 @@ func (c *Cluster) command(ctx context.Context, args ...string) *exec.Cmd {
 // env gives the cluster a registry of nodes of its own, so that clusters with the same node names do not meet.
 func (c *Cluster) env() []string { return append(os.Environ(), "XDG_RUNTIME_DIR="+c.Dir) }
 
+// alarms in a log say that a node has a defect, whatever a test looks at.
+var alarms = []string{"DATA RACE", "panic: ", "fatal error: ", "something that the protocol excludes was seen", "is damaged"}
+
 func (c *Cluster) end() {
+	for i := 1; i <= c.Nodes; i++ {
+		log := c.Log(i)
+		for _, a := range alarms {
+			if at := strings.Index(log, a); at >= 0 {
+				c.t.Errorf("log of %s has %q:\n%s", c.Name(i), a, log[max(0, at-200):min(len(log), at+4000)])
+			}
+		}
+	}
 	if c.t.Failed() {
 		for i := 1; i <= c.Nodes; i++ {
 			c.t.Logf("log of %s, its end:\n%s", c.Name(i), c.LogTail(i, 40))

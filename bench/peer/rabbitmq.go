@@ -9,6 +9,9 @@ import (
 	"time"
 )
 
+// epmdOffset is where Erlang's name server is, from the base port on; the script uses the hundred ports before.
+const epmdOffset = 100
+
 type rabbitmq struct {
 	ctl
 	script  string
@@ -21,7 +24,8 @@ type rabbitmq struct {
 // RabbitMQ starts (or, if it runs already, uses) a RabbitMQ cluster through the peer script. The script's directory and ports
 // are its own, from basePort on.
 func RabbitMQ(ctx context.Context, script, dir string, nodes, basePort int) (Cluster, error) {
-	env := []string{"DIR=" + dir, "BASE_PORT=" + strconv.Itoa(basePort)}
+	// Node names are the same in every such cluster, so that each needs a name server of its own.
+	env := []string{"DIR=" + dir, "BASE_PORT=" + strconv.Itoa(basePort), "ERL_EPMD_PORT=" + strconv.Itoa(basePort+epmdOffset)}
 	r := &rabbitmq{script: script, ctl: ctl{argv: []string{script, "ctl", "1"}, env: env}}
 	if err := r.status(ctx); err == nil && len(r.pids) == nodes {
 		return r, r.askVersion(ctx)
@@ -111,9 +115,9 @@ func parseSync(out string) (began, ended time.Time, err error) {
 	return time.UnixMicro(a), time.UnixMicro(b), nil
 }
 
-// decodeChars takes the quotes, commas and brackets of a printed iolist away.
+// decodeChars undoes the printing of an iolist: 32 is a space.
 func decodeChars(s string) string {
-	return strings.NewReplacer(`"`, "", ",", "", "[", "", "]", "", "\n", "").Replace(s)
+	return strings.NewReplacer(",32,", " ", `"`, "", ",", "", "[", "", "]", "", "\n", "").Replace(s)
 }
 
 func (r *rabbitmq) Kill(_ context.Context, node int) (time.Time, error) {

@@ -1,0 +1,201 @@
+package measure
+
+import (
+	"context"
+	"errors"
+	"os"
+	"testing"
+	"time"
+
+	"warren/bench/fakebroker"
+	"warren/bench/ledger"
+	"warren/bench/load"
+	"warren/bench/peer"
+)
+
+// fakeCluster is a cluster of nodes that are one fake broker.
+type fakeCluster struct {
+	uri    string
+	nodes  int
+	queue  func(name string) peer.Queue
+	onSync func()
+	killed int
+}
+
+func (c *fakeCluster) Name() string    { return "fake" }
+func (c *fakeCluster) Version() string { return "0" }
+func (c *fakeCluster) Nodes() []peer.Node {
+	var out []peer.Node
+	for range c.nodes {
+		out = append(out, peer.Node{URI: c.uri})
+	}
+	return out
+}
+func (c *fakeCluster) PIDs() ([]int, error)                                    { return []int{os.Getpid()}, nil }
+func (c *fakeCluster) SetPolicy(context.Context, string, string, string) error { return nil }
+func (c *fakeCluster) ClearPolicy(context.Context, string) error               { return nil }
+func (c *fakeCluster) Queue(_ context.Context, name string) (peer.Queue, error) {
+	return c.queue(name), nil
+}
+
+func (c *fakeCluster) Sync(context.Context, string) (began, ended time.Time, err error) {
+	began = time.Now()
+	c.onSync()
+	return began, time.Now().Add(time.Millisecond), nil
+}
+
+func (c *fakeCluster) Kill(context.Context, int) (time.Time, error) {
+	c.killed++
+	return time.Now(), nil
+}
+func (c *fakeCluster) StopNode(context.Context, int) (time.Time, error) { return time.Now(), nil }
+func (c *fakeCluster) StartNode(context.Context, int) error             { return nil }
+func (c *fakeCluster) Shutdown(context.Context) error                   { return nil }
+
+var mirrors = []string{"b", "c"}
+
+func params() Params {
+	return Params{
+		Publishers: 1, Consumers: 1, Queues: 1, Window: 50, AckEvery: 1, Size: 100, Rate: 500, Connect: ConnectMaster,
+		Warmup: 100 * time.Millisecond, Duration: 300 * time.Millisecond, Idle: 300 * time.Millisecond, Failure: FailKill,
+		Depth: 300, SideRate: 200, Prove: true,
+	}
+}
+
+func target(t *testing.T, faults fakebroker.Faults, kind Kind) (Target, *fakeCluster) {
+	b := fakebroker.Start(t, faults)
+	c := &fakeCluster{uri: b.URI, nodes: 3, onSync: func() {}}
+	c.queue = func(string) peer.Queue { return peer.Queue{Mirrors: mirrors, Synced: mirrors} }
+	return Target{Cluster: c, Kind: kind}, c
+}
+
+func TestThroughputFailsWhenTheBrokerBreaksItsWord(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		faults fakebroker.Faults
+		want   error
+	}{
+		{"well", fakebroker.Faults{}, nil},
+		{"a delivery twice is allowed", fakebroker.Faults{Double: 60}, nil},
+		{"a confirmed message is lost", fakebroker.Faults{Lose: 60}, load.ErrLost},
+		{"lost while warming up", fakebroker.Faults{Lose: 3}, load.ErrLost},
+		{"a confirm of what was never published", fakebroker.Faults{ConfirmAhead: 60}, ledger.ErrNeverPublished},
+		{"a confirm twice", fakebroker.Faults{ConfirmTwice: 60}, ledger.ErrTwice},
+		{"a message is refused", fakebroker.Faults{Refuse: 60}, load.ErrRefused},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			tg, _ := target(t, tc.faults, Plain)
+			r, err := Throughput(t.Context(), tg, params())
+			if !errors.Is(err, tc.want) || (err == nil) != (tc.want == nil) {
+				t.Fatalf("error %v, want %v", err, tc.want)
+			}
+			if err != nil {
+				return
+			}
+			claimed := uint64(r.ConfirmedPerSec*r.Seconds + 0.5)
+			if claimed == 0 || claimed != r.Confirm.N || claimed > r.Counts.Confirmed || r.Counts.Confirmed != r.Counts.Sent {
+				t.Errorf("%d confirmed in the measured time, %d latencies, %+v", claimed, r.Confirm.N, r.Counts)
+			}
+			if tc.faults.Double > 0 && r.Counts.Doubled == 0 {
+				t.Errorf("a doubled delivery is not counted: %+v", r.Counts)
+			}
+		})
+	}
+}
+
+func TestThroughputFailsWhenACopyIsMissing(t *testing.T) {
+	tg, c := target(t, fakebroker.Faults{}, Mirrored)
+	c.queue = func(string) peer.Queue { return peer.Queue{Mirrors: mirrors, Synced: mirrors[:1]} }
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	if _, err := Throughput(ctx, tg, params()); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestVerifyRefusesMoreThanWasConfirmed(t *testing.T) {
+	b := fakebroker.Start(t, fakebroker.Faults{})
+	g := load.New(t.Context())
+	defer g.Close()
+	p := g.Publish(load.PublisherConfig{URIs: []string{b.URI}, Queue: "q", Size: 30, Window: 10, Messages: 25})
+	<-p.Done()
+	if err := g.Verify(25); err != nil {
+		t.Error(err)
+	}
+	if err := g.Verify(26); !errors.Is(err, load.ErrClaim) {
+		t.Errorf("a claim of one too many: %v", err)
+	}
+}
+
+func TestFailover(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		faults fakebroker.Faults
+		want   error
+	}{
+		{"the connection survives", fakebroker.Faults{}, nil},
+		{"the connection is lost", fakebroker.Faults{HangUp: 70}, nil},
+		{"a confirmed message is lost", fakebroker.Faults{Lose: 70}, load.ErrLost},
+		{"a message is refused, which a failover may do", fakebroker.Faults{Refuse: 70}, nil},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			tg, c := target(t, tc.faults, Mirrored)
+			r, err := FailoverRun(t.Context(), tg, params())
+			if !errors.Is(err, tc.want) || (err == nil) != (tc.want == nil) {
+				t.Fatalf("error %v, want %v", err, tc.want)
+			}
+			if c.killed != 1 {
+				t.Errorf("%d nodes were killed", c.killed)
+			}
+			if err != nil {
+				return
+			}
+			if r.Failover.FirstConfirm <= 0 || r.Failover.FirstConfirm > 1000 || r.Failover.FirstDelivery <= 0 {
+				t.Errorf("%+v", r.Failover)
+			}
+			if lost := tc.faults.HangUp > 0; lost != (r.Failover.Reconnects > 0) || lost != (r.Counts.Unknown > 0) {
+				t.Errorf("%+v, %+v", r.Failover, r.Counts)
+			}
+		})
+	}
+}
+
+func TestSyncFailsWhenTheBrokerBreaksItsWord(t *testing.T) {
+	for _, tc := range []struct {
+		name          string
+		faults        fakebroker.Faults
+		before, after []string // synchronised mirrors
+		want          error
+	}{
+		{"well", fakebroker.Faults{}, nil, mirrors, nil},
+		{"one mirror is not in the list", fakebroker.Faults{}, nil, mirrors[:1], ErrNotSynced},
+		{"the promoted mirror lacks a message", fakebroker.Faults{Lose: 100}, nil, mirrors, ErrNotSynced},
+		{"there was nothing to do", fakebroker.Faults{}, mirrors, mirrors, ErrNothingToSync},
+		{"the queue cannot be filled", fakebroker.Faults{Refuse: 100}, nil, mirrors, load.ErrClaim},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			tg, c := target(t, tc.faults, Mirrored)
+			now := make(chan []string, 1)
+			now <- tc.before
+			c.onSync = func() { <-now; now <- tc.after }
+			c.queue = func(name string) peer.Queue {
+				synced := mirrors
+				if name == namePrefix+"sync.1" {
+					synced = <-now
+					now <- synced
+				}
+				return peer.Queue{Mirrors: mirrors, Synced: synced}
+			}
+			r, err := SyncRun(t.Context(), tg, params())
+			if !errors.Is(err, tc.want) || (err == nil) != (tc.want == nil) {
+				t.Fatalf("error %v, want %v", err, tc.want)
+			}
+			if err == nil && (r.Sync.PerSec <= 0 || !r.Sync.Proved || c.killed != 1) {
+				t.Errorf("%+v, %d killed", r.Sync, c.killed)
+			}
+		})
+	}
+}

@@ -63,8 +63,9 @@ type queueCopy struct {
 	log   *slog.Logger
 	actor *driver.Actor
 
-	durable atomic.Bool // an evDurable is in the mailbox
-	master  atomic.Bool // the replica is acting master
+	durable  atomic.Bool // an evDurable is in the mailbox
+	master   atomic.Bool // the replica is acting master
+	ringBusy atomic.Bool // it is, and waits for its ring: it is watched (stall.go)
 
 	q        *state.Queue
 	replica  *mirror.Replica
@@ -77,6 +78,8 @@ type queueCopy struct {
 	offering context.CancelFunc // ends the offer or the recovery that is under way
 	offered  *state.Queue       // the record that it is for
 	moves    moves
+	ring     *driver.Member // of the replica, once it has joined
+	stall    stall
 	failed   bool
 }
 
@@ -172,6 +175,7 @@ func (c *queueCopy) EndBatch() {
 	if !c.check(c.replica.Flush()) {
 		return
 	}
+	c.noteRing()
 	if c.replica.Role() == mirror.Master && !held {
 		c.life.noteLapsed(c)
 	}
@@ -242,6 +246,7 @@ func (c *queueCopy) assign(q *state.Queue) error {
 		c.join(q)
 		return nil
 	}
+	c.process.SetInSync(inSync(q))
 	if err := c.replica.Assign(assignment(q)); err != nil {
 		return err
 	}
@@ -353,10 +358,26 @@ func (c *queueCopy) nodesChanged(ev evNodes) error {
 		return err
 	}
 	delete(c.joiners, ev.gone)
+	c.forgetHoldOffs(ev.gone)
 	if c.replica != nil && ev.gone.Name != "" {
 		return c.replica.NodeDown(ev.gone.Name, ev.gone.Incarnation)
 	}
 	return nil
+}
+
+// inSync says whether as many members are synchronised as the policy asks for.
+func inSync(q *state.Queue) bool {
+	least := q.Effective.HA().MinInSync
+	if least <= 1 || !q.Mirrored() {
+		return true
+	}
+	synchronised := 0
+	for _, m := range q.Members {
+		if m.State == state.MemberUp && m.Synchronised {
+			synchronised++
+		}
+	}
+	return synchronised >= least
 }
 
 // assignment is what the replica needs of the queue's record.

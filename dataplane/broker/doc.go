@@ -17,6 +17,9 @@
 //	moves.go      planned moves of a master: by policy, by hand, when the node stops
 //	promote.go    an operator's promotion of a copy of a queue that is down
 //	membership.go  what nodes ask each other that are not linked; leaving; addresses
+//	upkeep.go     what only time brings about: stand-ins for members that stay away
+//	stall.go      who holds up a ring, and what is done about it
+//	events.go     what an operator reads in the log of a queue's changes
 //	lease.go       leases and grants
 //	attachment.go, channel.go, session.go, declare.go, queueops.go: the clients' side
 //	alarm.go       memory and disk alarms

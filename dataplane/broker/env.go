@@ -22,6 +22,7 @@ func (c *queueCopy) JoinRing(self gm.Member) (mirror.Ring, error) {
 	if err != nil {
 		return nil, err
 	}
+	c.ring = m
 	return m, nil
 }
 

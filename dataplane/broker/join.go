@@ -152,6 +152,9 @@ func (c *queueCopy) offer(from protocol.NodeID) error {
 	if c.joiners[from] {
 		return nil
 	}
+	if c.heldOff(from) {
+		return fmt.Errorf("queue '%s' in vhost '%s': %w", c.q.Name, c.q.Vhost, errHeldOff)
+	}
 	if !c.life.node.detector.Held(from.Name, from.Incarnation) {
 		return fmt.Errorf("queue '%s' in vhost '%s': %w", c.q.Name, c.q.Vhost, errNoLease)
 	}

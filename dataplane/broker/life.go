@@ -112,6 +112,7 @@ func (l *life) run(ctx context.Context) error {
 	joined := l.begin(ctx)
 	if joined == nil {
 		l.log.Info("node is up", "incarnation", l.self.Incarnation)
+		l.spawn(l.keepUp)
 		l.serve()
 		joined = l.wait(ctx)
 	}
@@ -263,6 +264,7 @@ func (l *life) apply(index uint64, changes []state.Change) {
 		case state.NodeChanged:
 			l.nodeChanged(c.Node)
 		case state.QueueCreated, state.QueueChanged:
+			l.logChange(c.OldQueue, c.Queue)
 			l.queueChanged(c.Queue)
 		case state.QueueDeleted:
 			l.queueDeleted(backingqueue.ID(c.OldQueue.ID))

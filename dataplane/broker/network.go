@@ -39,6 +39,8 @@ const (
 	callFigures = "queue.figures"
 	callMove    = "mirror.move"
 	callHolds   = "mirror.holds"
+
+	callWatermarks = "mirror.watermarks"
 )
 
 const (
@@ -88,6 +90,7 @@ func (n *Node) register() {
 	n.links.HandleCall(callFigures, n.answerFigures)
 	n.links.HandleCall(callMove, n.answerMove)
 	n.links.HandleCall(callHolds, n.answerHolds)
+	n.links.HandleCall(callWatermarks, n.answerWatermarks)
 	if n.cfg.Admin != nil {
 		n.links.Handle(link.ProtoAdmin, func(c net.Conn) { n.cfg.Admin(n, c) })
 	}

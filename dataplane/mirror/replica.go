@@ -523,3 +523,9 @@ type deferred struct {
 
 // Backing is the master's face to the queue process; usable from Env.Acting until Env.Resigned.
 func (r *Replica) Backing() queue.Backing { return backing{r} }
+
+// Progress tells how far the ring has come with what this copy broadcast: the number of the newest own message, and those up
+// to which every member of the view has received and persisted. ok is false where there is no ring.
+func (r *Replica) Progress() (last, received, persisted uint64, ok bool) {
+	return r.term.last, r.term.received, r.term.persisted, r.ring != nil
+}

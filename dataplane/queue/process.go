@@ -77,6 +77,7 @@ type Process struct {
 	table OriginTable
 	epoch uint64
 	state state
+	short bool  // too few members are synchronised (SetInSync); it outlives a term
 	err   error // the Backing failed
 
 	up    map[protocol.NodeID]bool

@@ -14,6 +14,7 @@ type originState struct {
 	taken     uint64 // highest number seen; at least one below what the node still keeps
 	stored    uint64 // highest number that a confirm is owed for
 	confirmed uint64 // as the Backing reported
+	due       uint64 // as the Backing reported, but too few members are synchronised
 	closing   bool
 }
 
@@ -67,7 +68,8 @@ func (p *Process) take(n *node, item *protocol.PublishItem) bool {
 	var taken Taken
 	var seq uint64
 	var err error
-	if item.Void {
+	refuse := p.short && !item.Void
+	if item.Void || refuse {
 		taken, err = p.b.Refuse(o.id, item.Number)
 	} else {
 		taken, seq, err = p.b.Publish(o.id, backingqueue.Entry{Number: item.Number, Message: item.Message})
@@ -84,6 +86,9 @@ func (p *Process) take(n *node, item *protocol.PublishItem) bool {
 		p.defects++
 	} else {
 		o.taken = max(o.taken, item.Number)
+	}
+	if refuse && taken == TakenNew {
+		taken = TakenRefused
 	}
 	p.answer(n, o, item, taken)
 	if len(p.missing) > 0 {
@@ -115,11 +120,27 @@ func (p *Process) Confirmable(id backingqueue.OriginID, number uint64) {
 	if o == nil || !p.active() || number <= o.confirmed {
 		return
 	}
+	if p.short {
+		o.due = max(o.due, number)
+		return
+	}
 	o.confirmed = number
 	if o.session == o.node.session && !o.closing {
 		p.result(o.node, protocol.Result{Ref: o.ref, Last: number})
 	}
 	p.closeIfStable(o)
+}
+
+// SetInSync says whether as many members of the queue are synchronised as ha-min-in-sync asks for (metadata.md, promotion). While
+// they are not, what is published is refused before it is stored, and what is stored already is confirmed later. The owner
+// tells it before the view in which they are too few takes effect.
+func (p *Process) SetInSync(enough bool) {
+	if p.short = !enough; p.short {
+		return
+	}
+	for _, o := range p.originsWhere(func(o *originState) bool { return o.due > o.confirmed }) {
+		p.Confirmable(o.id, o.due)
+	}
 }
 
 // confirmOf is the Confirm to n that may still grow.

@@ -78,7 +78,19 @@ type Cluster struct {
 // Start starts n nodes and stops them when the test ends; a failed test prints the end of each node's log.
 func Start(t testing.TB, n int) *Cluster {
 	t.Helper()
+	return StartWith(t, n, "")
+}
+
+// StartWith starts a cluster whose nodes all have lines added to their configuration.
+func StartWith(t testing.TB, n int, lines string) *Cluster {
+	t.Helper()
 	c := Prepare(t, n)
+	for i := 1; i <= n && lines != ""; i++ {
+		if err := os.MkdirAll(c.nodeDir(i), 0o700); err != nil {
+			t.Fatalf("directory of %s: %v", c.Name(i), err)
+		}
+		c.Configure(i, lines)
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
 	out, err := c.command(ctx, "cluster", "start", "--nodes", strconv.Itoa(n), "--dir", c.Dir,

@@ -26,7 +26,6 @@ type attachment struct {
 	core     *origin.Attachment
 	channels map[origin.Channel]*channel
 	replies  map[uint64]chan *origin.Reply
-	retired  bool // dropped from the life's table because it was idle
 }
 
 func newAttachment(l *life, id backingqueue.ID) *attachment {

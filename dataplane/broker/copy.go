@@ -76,7 +76,6 @@ type queueCopy struct {
 	asking   context.CancelFunc
 	found    bool               // the store had something of this queue when it was opened
 	offering context.CancelFunc // ends the offer or the recovery that is under way
-	offered  *state.Queue       // the record that it is for
 	moves    moves
 	ring     *driver.Member // of the replica, once it has joined
 	stall    stall
@@ -225,7 +224,7 @@ func (c *queueCopy) check(err error) bool {
 // assign brings the copy in line with the queue's record.
 func (c *queueCopy) assign(q *state.Queue) error {
 	c.q = q
-	c.endOffer(q)
+	c.endOffer()
 	m, ok := q.Member(c.life.self.Name)
 	if !ok {
 		return c.leave()
@@ -268,7 +267,7 @@ func (c *queueCopy) leave() error {
 }
 
 func (c *queueCopy) deleted() error {
-	c.endOffer(nil)
+	c.endOffer()
 	if err := c.open(); err != nil {
 		return err
 	}
@@ -342,7 +341,7 @@ func (c *queueCopy) closeStore() error {
 func (c *queueCopy) shut(ctx context.Context) error {
 	var closing error
 	err := c.actor.Do(ctx, func() {
-		c.endOffer(nil)
+		c.endOffer()
 		c.failed = true
 		closing = c.closeStore()
 	})

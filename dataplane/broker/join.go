@@ -106,7 +106,7 @@ func (c *queueCopy) proposeRecovery(ctx context.Context, wait time.Duration, cmd
 }
 
 // endOffer ends the offer or recovery that an older record began.
-func (c *queueCopy) endOffer(*state.Queue) {
+func (c *queueCopy) endOffer() {
 	if c.offering != nil {
 		c.offering()
 		c.offering = nil

@@ -39,6 +39,9 @@ func generalFlags() []flag {
 		// Ours.
 		{"address", 0, flagText},
 		{"cookie-file", 0, flagText},
+		{"tls-cacertfile", 0, flagText},
+		{"tls-certfile", 0, flagText},
+		{"tls-keyfile", 0, flagText},
 	}
 }
 

@@ -2,8 +2,10 @@ package command
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -62,21 +64,17 @@ attempted to contact: [%[1]s]
 // Dialer finds nodes through a registry and connects with the cookie handshake.
 type Dialer struct{ Registry locate.Registry }
 
-// Dial connects to t. The address is t's, or that of the node's registry entry, or host:25672; the cookie is t's, or that of the
+// Dial connects to t, with TLS if t or the node's registry entry names the files for it. The address is t's, or that of the node's registry entry, or host:25672; the cookie is t's, or that of the
 // entry, or that of another node of this user on this machine. Errors: *unreachableError, or ctx's.
 func (d Dialer) Dial(ctx context.Context, t Target) (Client, error) {
 	fail := func(err error, reasons ...string) (Client, error) {
 		return nil, &unreachableError{Node: t.Node, Reasons: reasons, Err: err}
 	}
-	var entry locate.Entry
-	registered := false
-	if t.Address == "" || t.CookieFile == "" {
-		found, err := d.Registry.Find(t.Node)
-		if err != nil && !errors.Is(err, locate.ErrNotRegistered) {
-			return fail(err, err.Error())
-		}
-		entry, registered = found, err == nil
+	found, err := d.Registry.Find(t.Node)
+	if err != nil && !errors.Is(err, locate.ErrNotRegistered) && (t.Address == "" || t.CookieFile == "") {
+		return fail(err, err.Error())
 	}
+	entry, registered := found, err == nil
 	address := t.Address
 	switch {
 	case address != "":
@@ -93,7 +91,11 @@ func (d Dialer) Dial(ctx context.Context, t Target) (Client, error) {
 	if err != nil {
 		return fail(err, err.Error())
 	}
-	conn, err := link.DialAuthenticated(ctx, address, link.ProtoAdmin, cookie, nil)
+	tlsConf, err := tlsOf(t, entry)
+	if err != nil {
+		return fail(err, err.Error())
+	}
+	conn, err := link.DialAuthenticated(ctx, address, link.ProtoAdmin, cookie, tlsConf)
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil, fmt.Errorf("connect to %s: %w", t.Node, ctx.Err())
@@ -101,6 +103,20 @@ func (d Dialer) Dial(ctx context.Context, t Target) (Client, error) {
 		return fail(err, append(d.notRegistered(t.Node, registered), explain(err, address, file)...)...)
 	}
 	return admin.NewClient(conn), nil
+}
+
+// tlsOf is the client's side of TLS, nil for a connection without: with the files of t, or of the registry's entry.
+func tlsOf(t Target, entry locate.Entry) (*tls.Config, error) {
+	files := t.TLS
+	switch {
+	case files != locate.TLS{}:
+	case entry.TLS != nil:
+		files = *entry.TLS
+	default:
+		return nil, nil
+	}
+	_, client, err := link.TLSFiles{CA: files.CACertFile, Cert: files.CertFile, Key: files.KeyFile}.Load()
+	return client, err
 }
 
 // cookieFile decides which file holds the cookie.
@@ -147,6 +163,11 @@ func explain(err error, address, cookieFile string) []string {
 		return []string{"nothing listens on " + address, "suggestion: start the node"}
 	case errors.As(err, &dns):
 		return []string{"unable to resolve " + address + ": " + dns.Err}
+	case errors.Is(err, link.ErrHandshake), errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):
+		return []string{
+			"TCP connection to " + address + " succeeded but the handshake failed: " + err.Error(),
+			"suggestion: if the node's inter-node listener has TLS, name --tls-cacertfile, --tls-certfile and --tls-keyfile",
+		}
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded):
 		return []string{"TCP connection to " + address + " succeeded or hangs, but the node does not answer: " + err.Error()}
 	}

@@ -27,6 +27,8 @@ short            | long          | description
                                  | if supported: json, pretty_table, table, csv
                  | --address     | host:port of the node's inter-node listener
                  | --cookie-file | file with the cookie of the node's cluster
+                 | --tls-cacertfile, --tls-certfile, --tls-keyfile
+                 |               | PEM files, for a node whose inter-node listener has TLS
 
 `
 

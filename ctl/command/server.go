@@ -84,9 +84,19 @@ func register(s ServerConfig, cookieFile string, env Env) (unregister func() err
 	if ip := net.ParseIP(listen.Host); listen.Host == "" || ip != nil && ip.IsUnspecified() {
 		listen.Host = "127.0.0.1"
 	}
-	unregister, err = locate.UserRegistry(env.Getenv).Register(locate.Entry{
-		Node: s.Node, Address: listen.Address(), DataDir: s.DataDir, CookieFile: cookieFile, Process: locate.Self(),
-	})
+	entry := locate.Entry{Node: s.Node, Address: listen.Address(), DataDir: s.DataDir, CookieFile: cookieFile, Process: locate.Self()}
+	if t := s.Config.Internode.TLS; t.On() {
+		entry.TLS = &locate.TLS{}
+		for _, f := range []struct {
+			to   *string
+			path string
+		}{{&entry.TLS.CACertFile, t.CACertFile}, {&entry.TLS.CertFile, t.CertFile}, {&entry.TLS.KeyFile, t.KeyFile}} {
+			if *f.to, err = filepath.Abs(f.path); err != nil {
+				return nil, fmt.Errorf("inter-node TLS file %s: %w", f.path, err)
+			}
+		}
+	}
+	unregister, err = locate.UserRegistry(env.Getenv).Register(entry)
 	var taken *locate.TakenError
 	switch {
 	case errors.As(err, &taken):

@@ -31,11 +31,12 @@ type Client interface {
 	Close() error
 }
 
-// Target says which node to talk to. Address and CookieFile are empty unless the user named them.
+// Target says which node to talk to. All but Node is empty unless the user named it.
 type Target struct {
 	Node       string
 	Address    string
 	CookieFile string
+	TLS        locate.TLS
 }
 
 // command is one command of the tools. Functions that are nil do nothing.
@@ -252,7 +253,10 @@ func (c *call) client(ctx context.Context) (Client, error) {
 	if c.dialled != nil {
 		return c.dialled, nil
 	}
-	client, err := c.env.Dial(ctx, Target{Node: c.node, Address: c.text["address"], CookieFile: c.text["cookie-file"]})
+	client, err := c.env.Dial(ctx, Target{
+		Node: c.node, Address: c.text["address"], CookieFile: c.text["cookie-file"],
+		TLS: locate.TLS{CACertFile: c.text["tls-cacertfile"], CertFile: c.text["tls-certfile"], KeyFile: c.text["tls-keyfile"]},
+	})
 	if err != nil {
 		var known *unreachableError
 		if ctx.Err() != nil || errors.As(err, &known) {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"warren/ctl/admin"
+	"warren/ctl/locate"
 )
 
 func newSession(t *testing.T) *session {
@@ -44,7 +45,8 @@ func TestWhichNode(t *testing.T) {
 	}{
 		{"", Target{Node: "rmq1@localhost"}},
 		{"-n x", Target{Node: "x@HOST"}},
-		{"--node x@y --address 127.0.0.1:9 --cookie-file c", Target{"x@y", "127.0.0.1:9", "c"}},
+		{"--node x@y --address 127.0.0.1:9 --cookie-file c", Target{Node: "x@y", Address: "127.0.0.1:9", CookieFile: "c"}},
+		{"--tls-cacertfile a --tls-certfile c --tls-keyfile k", Target{Node: "rmq1@localhost", TLS: locate.TLS{CACertFile: "a", CertFile: "c", KeyFile: "k"}}},
 	} {
 		s.run(append([]string{"rabbitmqctl", "list_users"}, strings.Fields(tc.flags)...)...)
 		if s.target != tc.want {

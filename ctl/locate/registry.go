@@ -34,6 +34,14 @@ type Entry struct {
 	DataDir    string  `json:"data_dir"`
 	CookieFile string  `json:"cookie_file"`
 	Process    Process `json:"process"`
+	TLS        *TLS    `json:"tls,omitempty"` // nil: the node's inter-node listener is without TLS
+}
+
+// TLS names the PEM files, by absolute paths, that a tool needs for the node's inter-node listener.
+type TLS struct {
+	CACertFile string `json:"cacertfile"`
+	CertFile   string `json:"certfile"`
+	KeyFile    string `json:"keyfile"`
 }
 
 // Registry is the directory of entries, one file a node. Its methods may be called by all goroutines and processes.

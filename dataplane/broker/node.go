@@ -109,9 +109,16 @@ func (n *Node) open() (err error) {
 		return err
 	}
 	n.incarnation.Store(incarnation)
-	if n.links, err = link.New(link.Config{
+	links := link.Config{
 		Addr: n.cfg.Internode.Listen.Address(), Node: n.cfg.Node, Cookie: n.cfg.Cookie, Hello: n.hello, Log: n.log,
-	}); err != nil {
+	}
+	if t := n.cfg.Internode.TLS; t.On() {
+		files := link.TLSFiles{CA: t.CACertFile, Cert: t.CertFile, Key: t.KeyFile}
+		if links.ServerTLS, links.ClientTLS, err = files.Load(); err != nil {
+			return err
+		}
+	}
+	if n.links, err = link.New(links); err != nil {
 		return err
 	}
 	if n.store, err = store.Open(store.Options{

@@ -218,6 +218,14 @@ func (c *Cluster) Index(name string) int {
 	return 0
 }
 
+// InternodeAddress is where node i's inter-node listener is.
+func (c *Cluster) InternodeAddress(i int) string {
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(internodePort+c.Offset+i-1))
+}
+
+// CookieFile holds the cluster's cookie.
+func (c *Cluster) CookieFile() string { return filepath.Join(c.Dir, ".cookie") }
+
 // Address is where node i listens for AMQP clients.
 func (c *Cluster) Address(i int) string {
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(amqpPort+c.Offset+i-1))
@@ -293,6 +301,9 @@ func (c *Cluster) StartNodes(nodes ...int) {
 // Configure makes lines the additions to the configuration of node i from its next start on; "" removes them.
 func (c *Cluster) Configure(i int, lines string) {
 	c.t.Helper()
+	if err := os.MkdirAll(c.nodeDir(i), 0o755); err != nil {
+		c.t.Fatalf("configuration of %s: %v", c.Name(i), err)
+	}
 	if err := os.WriteFile(filepath.Join(c.nodeDir(i), "extra.conf"), []byte(lines+"\n"), 0o600); err != nil {
 		c.t.Fatalf("configuration of %s: %v", c.Name(i), err)
 	}

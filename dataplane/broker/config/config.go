@@ -68,7 +68,15 @@ type Internode struct {
 	Listen Listener
 	// Address is told to the other nodes, host:port; empty: the host part of the node's name and the port of Listen.
 	Address string
+	// TLS, if set, wraps every connection between nodes, and of operators' tools, with mutual authentication.
+	TLS TLS
 }
+
+// TLS names PEM files: all three, or none for connections without TLS.
+type TLS struct{ CACertFile, CertFile, KeyFile string }
+
+// On tells whether the files are named.
+func (t TLS) On() bool { return t != TLS{} }
 
 // Timing are the intervals of failure detection and of what follows it (metadata.md).
 type Timing struct {

@@ -53,7 +53,14 @@ func TestParseAccepts(t *testing.T) {
 		{"batch of one means the default", "mirroring_sync_batch_size = 1", func(*Config) {}},
 		{
 			"inter-node", "warren.internode.listen = 127.0.0.1:25674\nwarren.internode.address = node3:25674",
-			func(c *Config) { c.Internode = Internode{Listener{"127.0.0.1", 25674}, "node3:25674"} },
+			func(c *Config) {
+				c.Internode = Internode{Listen: Listener{"127.0.0.1", 25674}, Address: "node3:25674"}
+			},
+		},
+		{
+			"inter-node TLS",
+			"warren.internode.tls.cacertfile = /ca.pem\nwarren.internode.tls.certfile = /c.pem\nwarren.internode.tls.keyfile = /k.pem",
+			func(c *Config) { c.Internode.TLS = TLS{"/ca.pem", "/c.pem", "/k.pem"} },
 		},
 		{
 			"timing",
@@ -85,6 +92,7 @@ func TestParseRefuses(t *testing.T) {
 		{"\n\nwarren.leese = 3s", `f:3: unknown key "warren.leese"; did you mean "warren.lease"?`},
 		{"listener.tcp.default = 1", `f:1: unknown key "listener.tcp.default"; did you mean "listeners.tcp.default"?`},
 		{"management.tcp.port = 15672", `f:1: unknown key "management.tcp.port"`},
+		{"warren.internode.tls.certfile = c", `f: warren.internode.tls.cacertfile, .certfile and .keyfile must be set together`},
 		{"heartbeat", `f:1: expected "key = value", found "heartbeat"`},
 		{"= 5", `f:1: a key is missing before "="`},
 		{"heartbeat =", `f:1: heartbeat: a value is missing after "="`},

@@ -48,6 +48,9 @@ func keys() []key {
 
 		{"warren.internode.listen", (*parser).setInternodeListen},
 		{"warren.internode.address", checked(parseAddress, func(c *Config) *string { return &c.Internode.Address })},
+		{"warren.internode.tls.cacertfile", text(func(c *Config) *string { return &c.Internode.TLS.CACertFile })},
+		{"warren.internode.tls.certfile", text(func(c *Config) *string { return &c.Internode.TLS.CertFile })},
+		{"warren.internode.tls.keyfile", text(func(c *Config) *string { return &c.Internode.TLS.KeyFile })},
 		{"warren.cluster_formation.address.*", (*parser).setPeerAddress},
 		{"warren.heartbeat_interval", duration(func(t *Timing) *time.Duration { return &t.HeartbeatInterval }, 10*time.Millisecond)},
 		{"warren.lease", duration(func(t *Timing) *time.Duration { return &t.Lease }, 100*time.Millisecond)},

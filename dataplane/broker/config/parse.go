@@ -168,6 +168,7 @@ func (p *parser) finish() {
 	p.line = 0
 	p.finishListeners()
 	p.finishPeers()
+	p.finishTLS()
 	t := p.c.Timing
 	if t.Lease < 2*t.HeartbeatInterval {
 		p.fail(fmt.Errorf("warren.lease (%v) must be at least twice warren.heartbeat_interval (%v): heartbeats renew leases",
@@ -228,6 +229,12 @@ func (p *parser) finishPeers() {
 		}
 	}
 	p.line = 0
+}
+
+func (p *parser) finishTLS() {
+	if t := p.c.Internode.TLS; t.On() && (t.CACertFile == "" || t.CertFile == "" || t.KeyFile == "") {
+		p.fail(errors.New("warren.internode.tls.cacertfile, .certfile and .keyfile must be set together"))
+	}
 }
 
 // sortEntries orders by number where the names are numbers, others after them by name.

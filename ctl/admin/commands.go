@@ -72,6 +72,8 @@ func handlers() map[string]handler {
 		cmdListUsers:  many(func(ctx context.Context, n Node, _ nothing) ([]UserInfo, error) { return n.ListUsers(ctx) }),
 	}
 	maps.Copy(all, mirroringHandlers())
+	maps.Copy(all, accessHandlers())
+	maps.Copy(all, clientHandlers())
 	return all
 }
 

@@ -23,6 +23,8 @@ const (
 	CodeBadJSON       Code = "bad_json"       // a text that should be JSON is not
 	CodeValidation    Code = "validation"     // Text is the validator's, RabbitMQ's wording
 	CodeAlreadyExists Code = "already_exists" //
+	CodeDenied        Code = "denied"         // a wrong password, or a user that may not log in
+	CodePattern       Code = "pattern"        // a regular expression that does not compile; Text is its fault, "TEXT",OFFSET
 	CodeRefused       Code = "refused"        // not possible in the present state; Text says why
 )
 

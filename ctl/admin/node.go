@@ -43,6 +43,9 @@ type Node interface {
 	ListBindings(ctx context.Context, vhost string) ([]BindingInfo, error)
 	ListVHosts(ctx context.Context) ([]VHostInfo, error)
 	ListUsers(ctx context.Context) ([]UserInfo, error)
+
+	Access
+	Clients
 }
 
 // PID names a process of a node the way RabbitMQ does, <node.creation.id.serial>; scripts split slave_pids by this form.

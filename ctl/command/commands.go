@@ -15,11 +15,10 @@ func toolNames() map[string]string {
 
 // commands is the table of all commands of all tools, in the order of the help.
 func commands() []command {
-	return []command{
+	all := []command{
 		helpCommand(), versionCommand(),
 		awaitStartupCommand(), stopCommand(),
 		awaitOnlineNodesCommand(), clusterStatusCommand(),
-		listUsersCommand(),
 		listVHostsCommand(),
 		clearPolicyCommand(operatorPolicies()), clearPolicyCommand(userPolicies()), listPoliciesCommand(operatorPolicies()),
 		listPoliciesCommand(userPolicies()), setPolicyCommand(operatorPolicies()), setPolicyCommand(userPolicies()),
@@ -28,6 +27,13 @@ func commands() []command {
 		listBindingsCommand(), listExchangesCommand(),
 		pingCommand(), statusCommand(),
 	}
+	for _, family := range [][]command{
+		userCommands(), permissionCommands(), vhostCommands(), limitCommands(), parameterCommands(),
+		absentCommands(),
+	} {
+		all = append(all, family...)
+	}
+	return all
 }
 
 // newTool is the tool called name, run as script.

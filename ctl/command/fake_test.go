@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"net"
 	"slices"
-	"strings"
 	"testing"
 
 	"warren/ctl/admin"
@@ -14,6 +13,8 @@ import (
 
 // fakeNode is a node with the state that a recorded session was made in.
 type fakeNode struct {
+	admin.Node // what a test does not expect to be called
+
 	status    admin.NodeStatus
 	cluster   admin.ClusterStatus
 	vhosts    []string
@@ -216,33 +217,4 @@ func (s *session) dial(_ context.Context, target Target) (Client, error) {
 	}()
 	s.t.Cleanup(func() { near.Close(); <-done })
 	return admin.NewClient(near), nil
-}
-
-// words splits a recorded command line as a shell would: quotes, no substitutions.
-func words(line string) []string {
-	var all []string
-	var b strings.Builder
-	in, quote := false, rune(0)
-	for _, r := range line {
-		switch {
-		case quote != 0 && r == quote:
-			quote = 0
-		case quote != 0:
-			b.WriteRune(r)
-		case r == '\'' || r == '"':
-			quote, in = r, true
-		case r == ' ':
-			if in || b.Len() > 0 {
-				all = append(all, b.String())
-			}
-			b.Reset()
-			in = false
-		default:
-			b.WriteRune(r)
-		}
-	}
-	if in || b.Len() > 0 {
-		all = append(all, b.String())
-	}
-	return all
 }

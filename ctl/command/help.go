@@ -34,7 +34,26 @@ short            | long          | description
 
 // headings are the groups of commands, in the order of the help.
 func headings() []string {
-	return []string{"Help", "Nodes", "Cluster", "Users", "Virtual hosts", "Policies", "Queues", "Exchanges and bindings", "Observability"}
+	return []string{
+		"Help", "Nodes", "Cluster", "Replication", "Upgrade", "Users", groupAccess, groupMonitoring, "Parameters", "Policies",
+		"Virtual hosts", "Configuration and Environment", "Definitions", "Feature flags", "Operations", "Queues", "Deprecated",
+	}
+}
+
+// groupMonitoring is RabbitMQ's heading of all that only looks.
+const groupMonitoring = "Monitoring, observability and health checks"
+
+// heading is the group under which a command is shown.
+func (cmd command) heading() string {
+	switch cmd.group {
+	case "Exchanges and bindings", "Observability":
+		return groupMonitoring
+	case "Queues":
+		if strings.HasPrefix(cmd.name, "list_") {
+			return groupMonitoring
+		}
+	}
+	return cmd.group
 }
 
 // help lists the tool's commands.
@@ -45,7 +64,7 @@ func (t *tool) help() string {
 	for _, heading := range headings() {
 		first := true
 		for _, cmd := range t.commands {
-			if cmd.group != heading {
+			if cmd.heading() != heading {
 				continue
 			}
 			if first {

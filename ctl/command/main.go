@@ -18,7 +18,7 @@ import (
 // SystemEnv is the world as it is.
 func SystemEnv() Env {
 	return Env{
-		Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, Hostname: locate.ShortHostname,
+		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, Hostname: locate.ShortHostname,
 		Dial: Dialer{Registry: locate.UserRegistry(os.Getenv)}.Dial,
 	}
 }

@@ -17,6 +17,7 @@ import (
 
 // Env is what a tool knows of the world; a test gives its own.
 type Env struct {
+	Stdin          io.Reader // passwords and definitions; nil is empty
 	Stdout, Stderr io.Writer
 	Getenv         func(string) string
 	Hostname       func() (string, error) // short

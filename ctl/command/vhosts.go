@@ -2,12 +2,19 @@ package command
 
 import (
 	"context"
+	"fmt"
+	"slices"
+	"strings"
 
 	"warren/ctl/admin"
 	"warren/ctl/format"
 )
 
-// Commands about virtual hosts and users.
+// Commands about virtual hosts.
+
+func vhostCommands() []command {
+	return []command{addVHostCommand(), deleteVHostCommand(), restartVHostCommand(), setVHostTagsCommand()}
+}
 
 func vhostColumns() []column[admin.VHostInfo] {
 	type v = admin.VHostInfo
@@ -29,7 +36,7 @@ func vhostColumns() []column[admin.VHostInfo] {
 
 func listVHostsCommand() command {
 	return command{
-		name: "list_vhosts", tools: []string{toolCtl}, group: "Virtual hosts",
+		name: "list_vhosts", tools: readOnly(), group: groupAccess,
 		summary: "Lists virtual hosts",
 		usage:   "[--no-table-headers] [<column> ...] [--timeout <timeout>]",
 		details: []string{"<column>", columnNames(vhostColumns())},
@@ -52,23 +59,78 @@ func listVHostsCommand() command {
 	}
 }
 
-func listUsersCommand() command {
+func addVHostCommand() command {
 	return command{
-		name: "list_users", tools: []string{toolCtl}, group: "Users",
-		summary: "List user names and tags",
-		usage:   "[--no-table-headers] [--timeout <timeout>]",
-		guides:  []string{"access-control"},
-		running: true,
-		banner:  func(*call) []string { return []string{"Listing users ..."} },
+		name: "add_vhost", tools: []string{toolCtl}, group: "Virtual hosts", summary: "Creates a virtual host",
+		usage: `<vhost> [--description <description> --tags "<tag1>,<tag2>,<...>" --default-queue-type <quorum|classic|stream>]`,
+		details: []string{
+			"<vhost>", "Virtual host name",
+			"--description <description>", "Virtual host description",
+			"--tags <tags>", "Command separated list of tags",
+			"--default-queue-type <quorum|classic|stream>", "Kept for definition files; all queues are classic ones",
+		},
+		guides: []string{"vhosts"},
+		flags:  []flag{{"description", 0, flagText}, {"tags", 0, flagText}, {"default-queue-type", 0, flagText}},
+		least:  1, most: 1, running: true,
+		banner: named(`Adding vhost "%s" ...`),
+		run: change(func(ctx context.Context, c *call, node Client) error {
+			v := admin.VHostInfo{Name: c.args[0], Description: c.text["description"], DefaultQueueType: c.text["default-queue-type"]}
+			for tag := range strings.SplitSeq(c.text["tags"], ",") {
+				if tag = strings.TrimSpace(tag); tag != "" {
+					v.Tags = append(v.Tags, tag)
+				}
+			}
+			return node.PutVHost(ctx, v)
+		}),
+	}
+}
+
+func deleteVHostCommand() command {
+	return command{
+		name: "delete_vhost", tools: []string{toolCtl}, group: "Virtual hosts",
+		summary: "Deletes a virtual host", usage: "<vhost>",
+		details: []string{"<vhost>", "Name of the virtual host to delete, with everything in it"}, guides: []string{"vhosts"},
+		least: 1, most: 1, running: true,
+		banner: named(`Deleting vhost "%s" ...`),
+		run:    change(func(ctx context.Context, c *call, node Client) error { return node.DeleteVHost(ctx, c.args[0]) }),
+	}
+}
+
+func setVHostTagsCommand() command {
+	return command{
+		name: "set_vhost_tags", tools: []string{toolCtl}, group: "Virtual hosts", summary: "Sets virtual host tags",
+		usage: "<vhost> <tag> [...]", details: []string{"<vhost>", "Self-explanatory", "<tags>", "Space separated list of tags"},
+		guides: []string{"virtual-hosts"}, least: 1, most: anyNumber, running: true,
+		banner: line(func(c *call) string {
+			return fmt.Sprintf(`Setting tags for virtual host "%s" to %s ...`, c.args[0], bracketed(c.args[1:]))
+		}),
+		run: change(func(ctx context.Context, c *call, node Client) error {
+			err := node.SetVHostTags(ctx, admin.VHostInfo{Name: c.args[0], Tags: c.args[1:]})
+			if admin.CodeOf(err) == admin.CodeNoSuchVHost {
+				return errorf(exitDataErr, `Virtual host "%s" does not exist`, c.args[0])
+			}
+			return err
+		}),
+	}
+}
+
+func restartVHostCommand() command {
+	return command{
+		name: "restart_vhost", tools: []string{toolCtl}, group: "Virtual hosts",
+		summary: "Says that a virtual host runs: its stores are the node's, and do not fail alone",
+		usage:   "[--vhost <vhost>] [--timeout <timeout>]", guides: []string{"vhosts"}, running: true,
+		banner: line(func(c *call) string {
+			return fmt.Sprintf("Trying to restart vhost '%s' on node '%s' ...", c.vhost, c.node)
+		}),
 		run: withClient(func(ctx context.Context, c *call, node Client) error {
-			all, err := node.ListUsers(ctx)
+			all, err := node.ListVHosts(ctx)
 			if err != nil {
 				return err
 			}
-			return printRows(c, []column[admin.UserInfo]{
-				fixed("user", func(u admin.UserInfo) any { return u.Name }),
-				fixed("tags", func(u admin.UserInfo) any { return textList(u.Tags) }),
-			}, all, true)
+			if !slices.ContainsFunc(all, func(v admin.VHostInfo) bool { return v.Name == c.vhost }) {
+				return errorf(exitSoftware, "Failed to start vhost '%s' on node '%s'Reason: {:no_such_vhost, \"%s\"}", c.vhost, c.node, c.vhost)
+			}
+			return c.message(fmt.Sprintf("Vhost '%s' is already running on node '%s'", c.vhost, c.node))
 		}),
 	}
 }

@@ -216,7 +216,13 @@ func (a *adapter) ListVHosts(context.Context) (out []admin.VHostInfo, _ error) {
 			}
 		}
 		for _, v := range s.Vhosts() {
-			out = append(out, admin.VHostInfo{Name: v.Name, DefaultQueueType: "classic", ClusterState: running})
+			kind := v.DefaultQueueType
+			if kind == "" {
+				kind = "classic"
+			}
+			out = append(out, admin.VHostInfo{
+				Name: v.Name, Description: v.Description, Tags: v.Tags, DefaultQueueType: kind, ClusterState: running,
+			})
 		}
 	})
 	return out, nil

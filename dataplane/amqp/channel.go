@@ -33,6 +33,8 @@ type channel struct {
 	lastQueue  string
 	tokens     []Token
 	entries    []unackedEntry
+
+	shown shown
 }
 
 func newChannel(c *conn, info ChannelInfo) *channel {
@@ -56,6 +58,8 @@ func (ch *channel) run(ctx context.Context) {
 		return
 	}
 	ch.backend = backend
+	ch.conn.came(ch)
+	defer ch.conn.went(ch)
 	ch.out.drained = backend.Drained
 	ch.out.reply(&channelOpenOk{}, false)
 

@@ -41,10 +41,14 @@ type conn struct {
 	channelID uint64
 	timeout   time.Duration // for a read, 0: none
 
+	began time.Time
+	held  atomic.Bool // it published while publishers are blocked
+
 	mu       sync.Mutex
-	failure  *Error        // why we close it
-	stopping chan struct{} // closed with failure
-	linger   *time.Timer   // cuts the connection if close-ok does not come
+	present  map[*channel]struct{} // open channels
+	failure  *Error                // why we close it
+	stopping chan struct{}         // closed with failure
+	linger   *time.Timer           // cuts the connection if close-ok does not come
 }
 
 // slot is what the reader knows of a channel number.
@@ -61,7 +65,7 @@ type capabilities struct {
 }
 
 func newConn(s *Server, nc net.Conn, id uint64) *conn {
-	c := &conn{srv: s, nc: nc, channels: make(map[uint16]*slot), stopping: make(chan struct{}),
+	c := &conn{srv: s, nc: nc, channels: make(map[uint16]*slot), stopping: make(chan struct{}), began: time.Now(),
 		ended: make(chan struct{}, 1)}
 	c.log = s.cfg.Logger.With("connection", id, "remote", nc.RemoteAddr().String())
 	c.info = ConnectionInfo{ID: id, Remote: nc.RemoteAddr(), Local: nc.LocalAddr()}

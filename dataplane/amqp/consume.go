@@ -32,8 +32,10 @@ func (ch *channel) qos(ctx context.Context, m *basicQos) error {
 		if err := ch.backend.Qos(ctx, m.PrefetchCount); err != nil {
 			return err
 		}
+		ch.shown.global.Store(uint32(m.PrefetchCount))
 	} else {
 		ch.prefetch = m.PrefetchCount
+		ch.shown.prefetch.Store(uint32(m.PrefetchCount))
 	}
 	ch.out.reply(&basicQosOk{}, false)
 	return nil

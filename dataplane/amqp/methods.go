@@ -45,6 +45,7 @@ func (ch *channel) confirmSelect(m *confirmSelect) error {
 		return Errorf(PreconditionFailed, "cannot switch from tx to confirm mode")
 	}
 	ch.confirming = true
+	ch.shown.confirm.Store(true)
 	if !m.Nowait {
 		ch.out.reply(&confirmSelectOk{}, false)
 	}

@@ -77,6 +77,7 @@ func (ch *channel) settle(o Outcome, tag uint64, multiple bool) error {
 	}
 	if ch.tx != nil {
 		ch.tx.settled = append(ch.tx.settled, txSettled{o, entries})
+		ch.shown.acks.Add(int64(len(entries)))
 		return nil
 	}
 	ch.settleNow(o, entries)

@@ -404,11 +404,13 @@ func (c *conn) strayBody(f frame, s *slot) error {
 func (c *conn) publish(s *slot) {
 	s.asm.state = wantMethod
 	for a := c.srv.alarm.Load(); a != nil && c.failed() == nil; a = c.srv.alarm.Load() {
+		c.held.Store(true)
 		if c.caps.connectionBlocked {
 			c.w.send(&connectionBlocked{Reason: a.reason}, false)
 		}
 		select {
 		case <-a.over:
+			c.held.Store(false)
 		case <-c.stopping:
 		}
 		if c.caps.connectionBlocked && c.srv.alarm.Load() == nil {

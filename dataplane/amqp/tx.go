@@ -46,6 +46,7 @@ func (ch *channel) txSelect() error {
 	}
 	if ch.tx == nil {
 		ch.tx = &tx{}
+		ch.shown.transactional.Store(true)
 		ch.out.mu.Lock()
 		ch.out.tx.active = true
 		ch.out.mu.Unlock()
@@ -62,6 +63,7 @@ func (ch *channel) txPublish(p Publish) error {
 		return Errorf(PreconditionFailed, "the transaction holds more than %d messages or %d bytes", maxTxEntries, maxTxBytes)
 	}
 	t.publishes = append(t.publishes, p)
+	ch.shown.publishes.Add(1)
 	return nil
 }
 
@@ -71,6 +73,7 @@ func (ch *channel) txCommit(ctx context.Context) error {
 		return Errorf(PreconditionFailed, "channel is not transactional")
 	}
 	ch.tx = &tx{}
+	ch.shown.transaction(ch.tx)
 	for _, p := range t.publishes {
 		if err := ch.publishNow(ctx, p); err != nil {
 			return err
@@ -109,6 +112,7 @@ func (ch *channel) txRollback() error {
 		return Errorf(PreconditionFailed, "channel is not transactional")
 	}
 	ch.tx = &tx{}
+	ch.shown.transaction(ch.tx)
 	var back []unackedEntry
 	for _, s := range t.settled {
 		back = append(back, s.entries...)

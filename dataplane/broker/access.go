@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"strings"
 	"sync"
 
 	"warren/dataplane/amqp"
@@ -16,12 +17,17 @@ type access struct {
 	mu      sync.Mutex
 	version uint64
 	known   map[accessKey]bool
+	// topics are the user's topic permissions in the vhost by exchange; most users have none.
+	topics map[string]*topicRule
 }
 
 type accessKey struct {
 	act  string
 	name string
 }
+
+// topicRule is a topic permission. Patterns that do not compile match nothing.
+type topicRule struct{ write, read *policy.Matcher }
 
 // maxKnownAccess bounds the answers remembered for one connection.
 const maxKnownAccess = 1024
@@ -30,16 +36,20 @@ func newAccess(l *life, user, vhost string) *access {
 	return &access{life: l, user: user, vhost: vhost, known: map[accessKey]bool{}}
 }
 
-func (a *access) configure(name string) error { return a.check("configure", name) }
-func (a *access) write(name string) error     { return a.check("write", name) }
-func (a *access) read(name string) error      { return a.check("read", name) }
+// configure, write and read are about queues.
+func (a *access) configure(name string) error { return a.check("configure", state.KindQueue, name) }
+func (a *access) write(name string) error     { return a.check("write", state.KindQueue, name) }
+func (a *access) read(name string) error      { return a.check("read", state.KindQueue, name) }
 
-func (a *access) check(act, name string) error {
+// exchange is what a user may do with an exchange: act is configure, write or read.
+func (a *access) exchange(act, name string) error {
+	return a.check(act, state.KindExchange, exchangeName(name))
+}
+
+func (a *access) check(act string, kind state.Kind, name string) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if v := a.life.usersVersion.Load(); v != a.version || len(a.known) >= maxKnownAccess {
-		a.version, a.known = v, map[accessKey]bool{}
-	}
+	a.refresh()
 	key := accessKey{act, name}
 	allowed, ok := a.known[key]
 	if !ok {
@@ -47,9 +57,36 @@ func (a *access) check(act, name string) error {
 		a.known[key] = allowed
 	}
 	if !allowed {
-		return amqp.Errorf(amqp.AccessRefused, "%s access to '%s' in vhost '%s' refused for user '%s'", act, name, a.vhost, a.user)
+		return amqp.Errorf(amqp.AccessRefused, "access to %s '%s' in vhost '%s' refused for user '%s'", kind, name, a.vhost, a.user)
 	}
 	return nil
+}
+
+// refresh forgets answers that may be out of date; the caller holds mu.
+func (a *access) refresh() {
+	v := a.life.usersVersion.Load()
+	if v == a.version && len(a.known) < maxKnownAccess {
+		return
+	}
+	a.version, a.known, a.topics = v, map[accessKey]bool{}, nil
+	var mine []*state.TopicPermission
+	a.life.node.meta.View(func(s *state.State) { mine = s.UserTopics(a.vhost, a.user) })
+	for _, p := range mine {
+		if a.topics == nil {
+			a.topics = map[string]*topicRule{}
+		}
+		a.topics[p.Exchange] = &topicRule{a.topicMatcher(p.Write), a.topicMatcher(p.Read)}
+	}
+}
+
+// topicMatcher compiles a pattern in which {username} and {vhost} stand for the connection's.
+func (a *access) topicMatcher(pattern string) *policy.Matcher {
+	pattern = strings.NewReplacer("{username}", a.user, "{vhost}", a.vhost).Replace(pattern)
+	m, err := policy.NewMatcher(pattern)
+	if err != nil {
+		return nil
+	}
+	return m
 }
 
 func (a *access) look(act, name string) bool {
@@ -71,4 +108,39 @@ func (a *access) look(act, name string) bool {
 	}
 	ok, err := m.Match(name)
 	return ok && err == nil
+}
+
+// topic is whether the user may use a routing key with an exchange, which matters for topic exchanges only: act is write for a
+// publish, read for a binding.
+func (a *access) topic(act, exchange, routingKey string) error {
+	if exchange == "" {
+		return nil
+	}
+	a.mu.Lock()
+	a.refresh()
+	rule := a.topics[exchange]
+	a.mu.Unlock()
+	if rule == nil {
+		return nil
+	}
+	kind := ""
+	a.life.node.meta.View(func(s *state.State) {
+		if x, ok := s.Exchange(a.vhost, exchange); ok {
+			kind = x.Type
+		}
+	})
+	if kind != "topic" {
+		return nil
+	}
+	m := rule.write
+	if act == "read" {
+		m = rule.read
+	}
+	if m != nil {
+		if ok, err := m.Match(routingKey); ok && err == nil {
+			return nil
+		}
+	}
+	return amqp.Errorf(amqp.AccessRefused, "access to topic '%s' in exchange '%s' in vhost '%s' refused for user '%s'",
+		routingKey, exchange, a.vhost, a.user)
 }

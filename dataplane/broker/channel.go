@@ -34,8 +34,9 @@ type channel struct {
 	// untaken are the deliveries given to the sink and not yet written, by consumer tag, in order.
 	untaken map[string]*fifo[takenDelivery]
 	global  globalPrefetch
-	// consumers are where each tag consumes.
+	// consumers are where each tag consumes, shown is what lists show of them.
 	consumers map[string]*attachment
+	shown     map[string]ConsumerInfo
 }
 
 // channelQueue is what a channel published to one queue: seqs[i] is the channel's sequence number of publish base+i to
@@ -85,6 +86,7 @@ func (c *channel) output(a *attachment, o origin.Output) {
 	case origin.Deliveries:
 		c.deliver(a, o.Deliveries)
 	case origin.Cancelled:
+		c.hideConsumer(o.Tag)
 		c.sink.ConsumerCancelled(o.Tag)
 	case origin.Unblocked:
 		c.sess.life.spawn(c.retryHeld)

@@ -20,26 +20,35 @@ func (c *channel) ExchangeDeclare(ctx context.Context, d amqp.ExchangeDeclare) e
 		}
 		return nil
 	}
-	if err := s.access.configure(d.Name); err != nil {
+	if err := s.access.exchange("configure", d.Name); err != nil {
 		return err
 	}
+	cmd, err := exchangeCommand(s.info.VHost, d)
+	if err != nil {
+		return err
+	}
+	_, err = s.life.propose(ctx, cmd)
+	return refusal(err)
+}
+
+// exchangeCommand checks a declaration and makes its command.
+func exchangeCommand(vhost string, d amqp.ExchangeDeclare) (*state.DeclareExchange, error) {
 	if !exchange.ValidType(d.Type) {
-		return amqp.Errorf(amqp.CommandInvalid, "unknown exchange type '%s'", d.Type)
+		return nil, amqp.Errorf(amqp.CommandInvalid, "unknown exchange type '%s'", d.Type)
 	}
 	args, err := amqp.AppendTable(nil, d.Arguments)
 	if err != nil {
-		return amqp.Errorf(amqp.SyntaxError, "arguments of exchange '%s': %v", d.Name, err)
+		return nil, amqp.Errorf(amqp.SyntaxError, "arguments of exchange '%s': %v", d.Name, err)
 	}
-	_, err = s.life.propose(ctx, &state.DeclareExchange{
-		Vhost: s.info.VHost, Name: d.Name, Type: d.Type, Durable: d.Durable, AutoDelete: d.AutoDelete, Internal: d.Internal,
+	return &state.DeclareExchange{
+		Vhost: vhost, Name: d.Name, Type: d.Type, Durable: d.Durable, AutoDelete: d.AutoDelete, Internal: d.Internal,
 		Arguments: args, Compared: compared(d.Arguments, "alternate-exchange"),
-	})
-	return refusal(err)
+	}, nil
 }
 
 // ExchangeDelete implements amqp.ChannelBackend; deleting what does not exist is no error (RabbitMQ since 3.2).
 func (c *channel) ExchangeDelete(ctx context.Context, d amqp.ExchangeDelete) error {
-	if err := c.sess.access.configure(d.Name); err != nil {
+	if err := c.sess.access.exchange("configure", d.Name); err != nil {
 		return err
 	}
 	_, err := c.sess.life.propose(ctx, &state.DeleteExchange{Vhost: c.sess.info.VHost, Name: d.Name, IfUnused: d.IfUnused})
@@ -88,10 +97,14 @@ func (c *channel) unbind(ctx context.Context, b amqp.Binding, kind state.Kind) e
 }
 
 func (c *channel) checkedBinding(b amqp.Binding, kind state.Kind) (state.Binding, error) {
-	if err := c.sess.access.write(b.Destination); err != nil {
+	a := c.sess.access
+	if err := a.check("write", kind, b.Destination); err != nil {
 		return state.Binding{}, err
 	}
-	if err := c.sess.access.read(b.Source); err != nil {
+	if err := a.exchange("read", b.Source); err != nil {
+		return state.Binding{}, err
+	}
+	if err := a.topic("read", b.Source, b.RoutingKey); err != nil {
 		return state.Binding{}, err
 	}
 	return c.sess.binding(b, kind)
@@ -124,19 +137,12 @@ func (c *channel) createQueue(ctx context.Context, d amqp.QueueDeclare) error {
 	if err := s.access.configure(d.Name); err != nil {
 		return err
 	}
-	locator, err := queueArguments(d, s.info.VHost)
+	cmd, err := s.life.queueCommand(s.info.VHost, d)
 	if err != nil {
 		return err
 	}
-	args, err := amqp.AppendTable(nil, d.Arguments)
-	if err != nil {
-		return amqp.Errorf(amqp.SyntaxError, "arguments of queue '%s': %v", d.Name, err)
-	}
-	r, err := s.life.propose(ctx, &state.DeclareQueue{
-		Vhost: s.info.VHost, Name: d.Name, Durable: d.Durable, AutoDelete: d.AutoDelete, Exclusive: d.Exclusive,
-		Owner: s.owner(), Arguments: args, Compared: compared(d.Arguments, comparedQueueArguments...),
-		Node: s.life.self.Name, Locator: locator, DefaultLocator: s.life.node.cfg.QueueMasterLocator, Seed: rand.Uint64(),
-	})
+	cmd.Owner = s.owner()
+	r, err := s.life.propose(ctx, cmd)
 	if err != nil {
 		return refusal(err)
 	}
@@ -148,6 +154,23 @@ func (c *channel) createQueue(ctx context.Context, d amqp.QueueDeclare) error {
 		}
 	}
 	return nil
+}
+
+// queueCommand checks a declaration and makes its command; the owner is not set.
+func (l *life) queueCommand(vhost string, d amqp.QueueDeclare) (*state.DeclareQueue, error) {
+	locator, err := queueArguments(d, vhost)
+	if err != nil {
+		return nil, err
+	}
+	args, err := amqp.AppendTable(nil, d.Arguments)
+	if err != nil {
+		return nil, amqp.Errorf(amqp.SyntaxError, "arguments of queue '%s': %v", d.Name, err)
+	}
+	return &state.DeclareQueue{
+		Vhost: vhost, Name: d.Name, Durable: d.Durable, AutoDelete: d.AutoDelete, Exclusive: d.Exclusive,
+		Arguments: args, Compared: compared(d.Arguments, comparedQueueArguments...),
+		Node: l.self.Name, Locator: locator, DefaultLocator: l.node.cfg.QueueMasterLocator, Seed: rand.Uint64(),
+	}, nil
 }
 
 // QueueDelete implements amqp.ChannelBackend. The master checks the conditions and takes nothing more while the metadata

@@ -25,4 +25,6 @@
 //	alarm.go       memory and disk alarms
 //	routes.go      exchanges and bindings, kept for routing
 //	info.go        what operators ask
+//	clientlist.go  connections, channels and consumers, as operators see and close them
+//	limits.go      limits on connections and channels
 package broker

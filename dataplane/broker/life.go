@@ -34,6 +34,7 @@ type life struct {
 	operatorCalls atomic.Uint64
 	sessions      atomic.Uint64
 	connections   atomic.Uint64
+	open          sessions
 
 	spawnMu sync.RWMutex
 	over    bool // nothing is spawned any more
@@ -270,6 +271,11 @@ func (l *life) apply(index uint64, changes []state.Change) {
 			l.queueDeleted(backingqueue.ID(c.OldQueue.ID))
 		case state.UsersChanged:
 			l.usersVersion.Add(1)
+			if c.User != "" {
+				l.closeClientsOf(CloseQuery{User: c.User, Reason: fmt.Sprintf("user '%s' is deleted", c.User)})
+			}
+		case state.VhostDeleted:
+			l.closeClientsOf(CloseQuery{Vhost: c.Vhost, ByVhost: true, Reason: fmt.Sprintf("vhost '%s' is deleted", c.Vhost)})
 		}
 	}
 }

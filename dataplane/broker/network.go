@@ -91,6 +91,7 @@ func (n *Node) register() {
 	n.links.HandleCall(callMove, n.answerMove)
 	n.links.HandleCall(callHolds, n.answerHolds)
 	n.links.HandleCall(callWatermarks, n.answerWatermarks)
+	n.registerClientCalls()
 	if n.cfg.Admin != nil {
 		n.links.Handle(link.ProtoAdmin, func(c net.Conn) { n.cfg.Admin(n, c) })
 	}

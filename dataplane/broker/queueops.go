@@ -38,8 +38,10 @@ func (c *channel) Consume(ctx context.Context, r amqp.Consume) error {
 		return err
 	}
 	c.drawn[c.sess.life.attachment(backingqueue.ID(q.ID))] = true
+	c.showConsumer(r, args.Args)
 	reply, err := c.call(ctx, q, func(core *origin.Attachment) (uint64, error) { return core.Consume(c.key, args) })
 	if err != nil {
+		c.hideConsumer(r.Tag)
 		return err
 	}
 	a := c.sess.life.attachment(backingqueue.ID(q.ID))
@@ -66,6 +68,7 @@ func (c *channel) Cancel(ctx context.Context, tag string) error {
 	c.mu.Lock()
 	a := c.consumers[tag]
 	delete(c.consumers, tag)
+	delete(c.shown, tag)
 	c.mu.Unlock()
 	if a == nil {
 		return nil
@@ -133,6 +136,7 @@ func (c *channel) Qos(_ context.Context, globalPrefetch uint16) error {
 
 // Close implements amqp.ChannelBackend: publishes that were taken go on, what was not settled goes back to its queues.
 func (c *channel) Close(ctx context.Context) {
+	defer c.sess.closedChannel(c)
 	c.mu.Lock()
 	wait := c.wait
 	c.mu.Unlock()

@@ -39,7 +39,7 @@ func isLoopback(addr net.Addr) bool {
 }
 
 // Open implements amqp.Backend.
-func (b backend) Open(_ context.Context, c amqp.ConnectionInfo) (amqp.Session, error) {
+func (b backend) Open(ctx context.Context, c amqp.ConnectionInfo) (amqp.Session, error) {
 	var allowed, exists bool
 	b.life.node.meta.View(func(s *state.State) {
 		_, exists = s.Vhost(c.VHost)
@@ -51,7 +51,11 @@ func (b backend) Open(_ context.Context, c amqp.ConnectionInfo) (amqp.Session, e
 	case !allowed:
 		return nil, amqp.Errorf(amqp.NotAllowed, "access to vhost '%s' refused for user '%s'", c.VHost, c.User.Name)
 	}
-	return &session{life: b.life, info: c, conn: b.life.connections.Add(1), access: newAccess(b.life, c.User.Name, c.VHost)}, nil
+	s := &session{life: b.life, info: c, conn: b.life.connections.Add(1), access: newAccess(b.life, c.User.Name, c.VHost)}
+	if err := b.life.admit(ctx, s); err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 // session is one client connection's use of one vhost.
@@ -63,6 +67,7 @@ type session struct {
 
 	mu        sync.Mutex
 	exclusive []*state.Queue // declared by this connection
+	channels  map[uint64]*channel
 }
 
 func (s *session) owner() state.Owner {
@@ -70,15 +75,21 @@ func (s *session) owner() state.Owner {
 }
 
 // OpenChannel implements amqp.Session.
-func (s *session) OpenChannel(_ context.Context, c amqp.ChannelInfo, sink amqp.Sink) (amqp.ChannelBackend, error) {
-	return &channel{
+func (s *session) OpenChannel(ctx context.Context, c amqp.ChannelInfo, sink amqp.Sink) (amqp.ChannelBackend, error) {
+	ch := &channel{
 		sess: s, info: c, sink: sink,
 		key:    origin.Channel{Connection: s.conn, Channel: c.ID},
 		queues: map[*attachment]*channelQueue{},
 		used:   map[*attachment]bool{}, drawn: map[*attachment]bool{}, consumers: map[string]*attachment{},
 		votes:   map[uint64]*vote{},
 		untaken: map[string]*fifo[takenDelivery]{},
-	}, nil
+	}
+	s.openedChannel(ch)
+	if err := s.life.admitChannel(ctx, s); err != nil {
+		s.closedChannel(ch)
+		return nil, err
+	}
+	return ch, nil
 }
 
 // UpdateSecret implements amqp.Session: passwords do not expire, so there is nothing to renew.
@@ -86,6 +97,7 @@ func (s *session) UpdateSecret(context.Context, string, string) error { return n
 
 // Close implements amqp.Session: the connection's exclusive queues go with it.
 func (s *session) Close(ctx context.Context) {
+	defer s.life.open.remove(s)
 	s.mu.Lock()
 	queues := s.exclusive
 	s.exclusive = nil
@@ -128,7 +140,10 @@ func down(q *state.Queue) error {
 
 // route finds where a message goes; the result is good until the next call for the same channel.
 func (s *session) route(c *channel, m *message.Message) ([]*attachment, error) {
-	if err := s.access.write(exchangeName(m.Exchange)); err != nil {
+	if err := s.access.exchange("write", m.Exchange); err != nil {
+		return nil, err
+	}
+	if err := s.access.topic("write", m.Exchange, m.RoutingKey); err != nil {
 		return nil, err
 	}
 	c.targets = c.targets[:0]
@@ -163,7 +178,7 @@ func refusal(err error) error {
 	switch e.Code {
 	case state.CodeNotFound, state.CodeQueueDown:
 		return amqp.Errorf(amqp.NotFound, "%s", e.Error())
-	case state.CodeInequivalent, state.CodeInUse, state.CodeInvalid, state.CodeExists, state.CodePattern:
+	case state.CodeInequivalent, state.CodeInUse, state.CodeInvalid, state.CodeExists, state.CodePattern, state.CodeLimit:
 		return amqp.Errorf(amqp.PreconditionFailed, "%s", e.Error())
 	case state.CodeLocked:
 		return amqp.Errorf(amqp.ResourceLocked, "%s", e.Error())

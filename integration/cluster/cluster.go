@@ -19,6 +19,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"warren/ctl/locate"
 )
 
 const (
@@ -178,6 +180,11 @@ func (c *Cluster) env() []string { return append(os.Environ(), "XDG_RUNTIME_DIR=
 // alarms in a log say that a node has a defect, whatever a test looks at.
 var alarms = []string{"DATA RACE", "panic: ", "fatal error: ", "something that the protocol excludes was seen", "is damaged"}
 
+// Registry is where the nodes of this cluster are registered, for a tool that runs in the test's process.
+func (c *Cluster) Registry() locate.Registry {
+	return locate.UserRegistry(func(string) string { return c.Dir })
+}
+
 func (c *Cluster) end() {
 	for i := 1; i <= c.Nodes; i++ {
 		log := c.Log(i)
@@ -243,11 +250,18 @@ type Result struct {
 // Tool runs one of the tools (rabbitmqctl, …) against node i.
 func (c *Cluster) Tool(tool string, i int, args ...string) Result {
 	c.t.Helper()
+	return c.Session(tool, i, "", args...)
+}
+
+// Session runs one of the tools as an operator on node i does, whose environment names the node, and feeds it.
+func (c *Cluster) Session(tool string, i int, stdin string, args ...string) Result {
+	c.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, filepath.Join(filepath.Dir(c.bin), tool), append([]string{"-n", c.Name(i)}, args...)...)
+	cmd := exec.CommandContext(ctx, filepath.Join(filepath.Dir(c.bin), tool), args...)
 	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr, cmd.WaitDelay, cmd.Env = &stdout, &stderr, time.Second, c.env()
+	cmd.Stdin = strings.NewReader(stdin)
+	cmd.Stdout, cmd.Stderr, cmd.WaitDelay, cmd.Env = &stdout, &stderr, time.Second, append(c.env(), "RABBITMQ_NODENAME="+c.Name(i))
 	err := cmd.Run()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {

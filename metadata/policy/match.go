@@ -20,12 +20,16 @@ type Matcher struct{ re *regexp2.Regexp }
 // NewMatcher compiles a pattern; it is searched in the name, not anchored (reference M1). The error is a *ValidationError
 // with PCRE's words for the usual mistakes.
 func NewMatcher(pattern string) (*Matcher, error) {
-	re, err := regexp2.Compile(pattern, regexp2.None)
+	re, err := compilePattern(pattern)
 	if err != nil {
 		return nil, patternError(pattern, err)
 	}
 	re.MatchTimeout = MatchTimeout
 	return &Matcher{re}, nil
+}
+
+func compilePattern(pattern string) (*regexp2.Regexp, error) {
+	return regexp2.Compile(pattern, regexp2.None)
 }
 
 // Match says whether the pattern is found in the name. ErrTimeout if that takes too long.

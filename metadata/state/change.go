@@ -24,7 +24,7 @@ const (
 	// VhostCreated, VhostDeleted: Vhost.
 	VhostCreated
 	VhostDeleted
-	// UsersChanged: users or permissions.
+	// UsersChanged: users or permissions. User is one that was deleted.
 	UsersChanged
 	// NodeForgotten: OldNode left the cluster.
 	NodeForgotten
@@ -36,6 +36,7 @@ const (
 type Change struct {
 	Kind     ChangeKind
 	Vhost    string
+	User     string
 	Node     *Node
 	OldNode  *Node
 	Queue    *Queue

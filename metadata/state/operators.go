@@ -333,6 +333,11 @@ func (s *State) TopicPermission(vhost, user, exchange string) (*TopicPermission,
 	return s.topics.get(key(vhost, user, exchange))
 }
 
+// UserTopics are a user's topic permissions in a vhost by ascending exchange.
+func (s *State) UserTopics(vhost, user string) []*TopicPermission {
+	return under(&s.topics, key(vhost, user))
+}
+
 // TopicPermissions are all topic permissions by vhost, user and exchange.
 func (s *State) TopicPermissions() []*TopicPermission { return s.topics.all() }
 

@@ -79,7 +79,7 @@ func (s *State) deleteUser(c *DeleteUser) Result {
 			s.permissions.del(key(p.Vhost, p.User))
 		}
 	}
-	s.changes = append(s.changes, Change{Kind: UsersChanged})
+	s.changes = append(s.changes, Change{Kind: UsersChanged, User: c.Name})
 	return Result{}
 }
 

@@ -1,0 +1,55 @@
+package command
+
+import (
+	"context"
+	"fmt"
+)
+
+// Commands of RabbitMQ's tools about what is not there in Warren. They say so, with exit status 69, or 0 where a script's
+// purpose is served; they never pretend.
+
+// absent is a command that is understood and refused: why follows "Error:".
+func absent(name, group, summary, usage string, least, most int, banner func(*call) []string, why string) command {
+	return command{
+		name: name, tools: []string{toolCtl}, group: group, summary: summary, usage: usage, least: least, most: most, banner: banner,
+		run: func(context.Context, *call) error { return errorf(exitUnavailable, "%s", why) },
+	}
+}
+
+// needless is a command whose purpose is served without it: note is what it says, with exit status 0.
+func needless(name string, tools []string, group, summary, usage string, least, most int, banner func(*call) []string, note string) command {
+	return command{
+		name: name, tools: tools, group: group, summary: summary, usage: usage, least: least, most: most, banner: banner,
+		run: func(_ context.Context, c *call) error {
+			if note == "" {
+				return c.done()
+			}
+			return c.message(note)
+		},
+	}
+}
+
+func absentCommands() []command {
+	const tracing = "message tracing (the firehose) is not supported by Warren"
+	const erlang = "Warren is not written in Erlang: there is nothing that could evaluate an expression"
+	const encryption = "encrypted configuration values are not supported by Warren"
+	return []command{
+		absent("trace_on", "Virtual hosts", "Refused: message tracing is not supported", "[--vhost <vhost>]", 0, 0,
+			line(func(c *call) string { return fmt.Sprintf(`Starting tracing for vhost "%s" ...`, c.vhost) }), tracing),
+		needless("trace_off", []string{toolCtl}, "Virtual hosts", "Does nothing: message tracing is not supported", "[--vhost <vhost>]", 0, 0,
+			line(func(c *call) string { return fmt.Sprintf(`Stopping tracing for vhost "%s" ...`, c.vhost) }),
+			"Tracing is never on: Warren does not support it"),
+		absent("eval", "Operations", "Refused: there is no Erlang", "<expression>", 1, anyNumber, nil, erlang),
+		absent("eval_file", "Operations", "Refused: there is no Erlang", "<file path>", 1, 1, nil, erlang),
+		absent("exec", "Operations", "Refused: there is no Elixir", "<expression> [--offline]", 1, 1, nil, erlang),
+		absent("encode", "Configuration and Environment", "Refused: configuration values are not encrypted",
+			"value passphrase [--cipher <cipher>] [--hash <hash>] [--iterations <iterations>]", 0, 2, nil, encryption),
+		absent("decode", "Configuration and Environment", "Refused: configuration values are not encrypted",
+			"value passphrase [--cipher <cipher>] [--hash <hash>] [--iterations <iterations>]", 0, 2, nil, encryption),
+		absent("rotate_logs", "Nodes", "Refused, as by RabbitMQ: a node logs to standard error, whose reader rotates", "", 0, 0,
+			line(func(c *call) string { return fmt.Sprintf("Rotating logs for node %s ...", c.node) }),
+			"a node logs to standard error: what reads it there rotates its files"),
+		needless("hipe_compile", []string{toolCtl}, "Deprecated", "DEPRECATED. This command is a no-op", "<directory>", 1, 1, nil,
+			"This command is a no-op: there is no Erlang"),
+	}
+}

@@ -29,7 +29,7 @@ func logged(c *cluster.Cluster, texts ...string) (n int) {
 	return n
 }
 
-// B46: a mirror that stops taking part holds publishers up for about ha-mirror-timeout, less than it takes to declare its
+// B47: a mirror that stops taking part holds publishers up for about ha-mirror-timeout, less than it takes to declare its
 // node down, and comes back by itself.
 func TestMirrorIsSuspended(t *testing.T) {
 	c := cluster.StartWith(t, 3, "warren.unreachable_after = 20s")

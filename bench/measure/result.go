@@ -23,6 +23,15 @@ const (
 type Target struct {
 	Cluster peer.Cluster
 	Kind    Kind
+	// ListLimit is how long after a synchronisation the list of queues may take to show it; 0 is a default.
+	ListLimit time.Duration
+}
+
+func (t Target) listLimit() time.Duration {
+	if t.ListLimit == 0 {
+		return time.Minute
+	}
+	return t.ListLimit
 }
 
 // Where clients connect.

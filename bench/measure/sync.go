@@ -49,6 +49,7 @@ type Sync struct {
 	Depth       int     `json:"depth"`
 	Mirrors     int     `json:"mirrors"`
 	Seconds     float64 `json:"seconds"`
+	Listed      float64 `json:"listed_s"`       // until the list of queues, too, said so
 	PerSec      float64 `json:"messages_per_s"` // of the queue's depth, to all mirrors at once
 	MBPerSec    float64 `json:"mb_per_s"`
 	BeganAt     float64 `json:"began_at_s"` // in the series
@@ -217,19 +218,41 @@ func synchronise(ctx context.Context, g *load.Group, t Target, p Params, name st
 	if err := g.Run(ctx, time.Second); err != nil {
 		return nil, err
 	}
-	q, err := t.Cluster.Queue(ctx, name)
+	listed, err := awaitListed(ctx, t, name, want)
 	if err != nil {
 		return nil, err
 	}
-	if len(q.Mirrors) != want || len(q.Synced) != want {
-		return nil, fmt.Errorf("queue %q has %d mirrors and %d of them synchronised after its synchronisation, of %d: %w",
-			name, len(q.Mirrors), len(q.Synced), want, ErrNotSynced)
-	}
 	s := &Sync{Depth: p.Depth, Mirrors: want, Seconds: ended.Sub(began).Seconds(), CPUSeconds: usage.Total().Seconds()}
+	s.Listed = listed.Sub(began).Seconds()
 	s.PerSec = float64(p.Depth) / s.Seconds
 	s.MBPerSec = s.PerSec * float64(p.Size) / 1e6
 	s.BeganAt, s.EndedAt = began.Sub(g.Origin).Seconds(), ended.Sub(g.Origin).Seconds()
 	return s, nil
+}
+
+// awaitListed waits until all mirrors are listed as synchronised. RabbitMQ's take up to seconds for that after the master has
+// said that it is done. Error: ErrNotSynced.
+func awaitListed(ctx context.Context, t Target, name string, want int) (time.Time, error) {
+	end := time.Now().Add(t.listLimit())
+	for {
+		q, err := t.Cluster.Queue(ctx, name)
+		now := time.Now()
+		if err != nil {
+			return now, err
+		}
+		if len(q.Mirrors) == want && len(q.Synced) == want {
+			return now, nil
+		}
+		if now.After(end) {
+			return now, fmt.Errorf("queue %q has %d mirrors and %d of them synchronised after its synchronisation, of %d: %w",
+				name, len(q.Mirrors), len(q.Synced), want, ErrNotSynced)
+		}
+		select {
+		case <-ctx.Done():
+			return now, ctx.Err()
+		case <-time.After(readyPoll):
+		}
+	}
 }
 
 func definition(p Params) string {

@@ -116,6 +116,7 @@ func failoverColumns() []column {
 func syncColumns() []column {
 	return []column{
 		{"seconds", "%.2f", func(r *measure.Result) float64 { return r.Sync.Seconds }},
+		{"listed after", "%.2f", func(r *measure.Result) float64 { return r.Sync.Listed }},
 		{"messages/s", "%.0f", func(r *measure.Result) float64 { return r.Sync.PerSec }},
 		{"MB/s", "%.0f", func(r *measure.Result) float64 { return r.Sync.MBPerSec }},
 		{"confirm max ms before", "%.0f", func(r *measure.Result) float64 { return r.Sync.Queue.ConfirmBefore.Max }},

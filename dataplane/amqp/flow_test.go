@@ -8,12 +8,16 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"runtime"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	rabbit "github.com/rabbitmq/amqp091-go"
+
+	"warren/dataplane/message"
 )
 
 // pipe starts a connection over net.Pipe and does the handshake, for tests in a bubble of time.
@@ -426,5 +430,49 @@ func TestChannelsOpenedWithoutReading(t *testing.T) {
 			still = 0 // something moves
 		}
 		last = waiting
+	}
+}
+
+// TestDeadClientThatDidNotRead: the end of a client is noticed even while its connection is held back because it does not read.
+func TestDeadClientThatDidNotRead(t *testing.T) {
+	b := newFakeBroker()
+	s, addr := serve(t, b, Config{CloseTimeout: 200 * time.Millisecond})
+	r := rawDial(t, addr)
+	r.begin(usualTune, nil)
+	r.openChannel(1)
+	r.send(1, &queueDeclare{Queue: "q"})
+	expect[*queueDeclareOk](r)
+	b.mu.Lock()
+	b.queues["q"].messages = slices.Repeat([]fakeMessage{{m: message.Message{Body: make([]byte, 100_000)}}}, 5000)
+	b.mu.Unlock()
+	if err := r.nc.(*net.TCPConn).SetReadBuffer(4096); err != nil {
+		t.Fatal(err)
+	}
+	var many []byte
+	for range 1000 {
+		many = appendMethodFrame(many, 1, &basicGet{Queue: "q", NoAck: true})
+	}
+	for err := error(nil); err == nil; { // until nothing moves
+		if err := r.nc.SetWriteDeadline(time.Now().Add(500 * time.Millisecond)); err != nil {
+			t.Fatal(err)
+		}
+		_, err = r.nc.Write(many)
+	}
+	if err := r.nc.(*net.TCPConn).SetLinger(0); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.nc.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(10 * time.Second); ; runtime.Gosched() {
+		s.mu.Lock()
+		n := len(s.snapshot())
+		s.mu.Unlock()
+		if n == 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the connection is still there, ten seconds after its client died")
+		}
 	}
 }

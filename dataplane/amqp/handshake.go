@@ -62,7 +62,7 @@ func (c *conn) started() error {
 	c.mu.Lock()
 	failure := c.failure
 	if failure == nil {
-		c.w = newWriter(c.nc, c.info.FrameMax, &c.srv.bufs)
+		c.w = newWriter(c.nc, c.info.FrameMax, &c.srv.bufs, func() { c.cancel(errGone) })
 		c.open.Store(true)
 	}
 	c.mu.Unlock()

@@ -403,7 +403,7 @@ func (c *conn) strayBody(f frame, s *slot) error {
 // publish hands a complete publish to its channel, after the wait that an alarm imposes.
 func (c *conn) publish(s *slot) {
 	s.asm.state = wantMethod
-	for a := c.srv.alarm.Load(); a != nil && c.failed() == nil; a = c.srv.alarm.Load() {
+	for a := c.srv.alarm.Load(); a != nil && c.ctx.Err() == nil; a = c.srv.alarm.Load() {
 		c.held.Store(true)
 		if c.caps.connectionBlocked {
 			c.w.send(&connectionBlocked{Reason: a.reason}, false)
@@ -411,7 +411,7 @@ func (c *conn) publish(s *slot) {
 		select {
 		case <-a.over:
 			c.held.Store(false)
-		case <-c.stopping:
+		case <-c.ctx.Done():
 		}
 		if c.caps.connectionBlocked && c.srv.alarm.Load() == nil {
 			c.w.send(&connectionUnblocked{}, false)

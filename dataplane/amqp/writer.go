@@ -32,6 +32,7 @@ type writer struct {
 	final   bool     // connection.close or close-ok is in control; nothing follows it
 	wake    chan struct{}
 	room    chan struct{} // the backlog fell
+	broken  func()
 	stop    chan struct{} // closed: write what is there and end
 	done    chan struct{} // closed when run has returned
 
@@ -43,9 +44,10 @@ type writer struct {
 	batch batch
 }
 
-func newWriter(nc net.Conn, frameMax uint32, bufs *sync.Pool) *writer {
+// newWriter makes a writer; broken is called when a write failed.
+func newWriter(nc net.Conn, frameMax uint32, bufs *sync.Pool, broken func()) *writer {
 	return &writer{
-		nc: nc, frameMax: int(frameMax), bufs: bufs,
+		nc: nc, frameMax: int(frameMax), bufs: bufs, broken: broken,
 		wake: make(chan struct{}, 1), room: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{}),
 	}
 }
@@ -118,6 +120,7 @@ func (w *writer) run(heartbeat time.Duration) {
 		w.serve()
 		if w.err != nil {
 			_ = w.nc.Close() // the reader reports what happened
+			w.broken()       // it may be waiting for a channel, and that for room here
 			return
 		}
 		if stopping {

@@ -165,7 +165,7 @@ func (w *crowd) consumeThrough(node int, queue string, multiple int, stay time.D
 			if !ok {
 				return
 			}
-			w.ledger.delivered(queue, string(d.Body), me)
+			w.ledger.delivered(queue, string(d.Body), d.Redelivered, me)
 			open, newest = append(open, string(d.Body)), d.DeliveryTag
 			if len(open) >= multiple && !ack() {
 				return

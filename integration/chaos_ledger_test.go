@@ -76,7 +76,7 @@ func (l *ledger) confirmed(queue, body string, gap time.Duration) {
 
 // delivered judges a delivery. There is one consumer of a queue at a time, so first deliveries come in order; what was
 // acknowledged does not come again while the node that the acknowledgement was given to lives.
-func (l *ledger) delivered(queue, body string, to *consumption) {
+func (l *ledger) delivered(queue, body string, redelivered bool, to *consumption) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	a := l.queues[queue]
@@ -102,7 +102,8 @@ func (l *ledger) delivered(queue, body string, to *consumption) {
 		l.fault("%s: delivered body %q: %v", queue, body, err)
 	}
 	if n < a.newest[name] {
-		l.fault("%s: %s came for the first time after %s:%d", queue, body, name, a.newest[name])
+		l.fault("%s: %s came for the first time after %s:%d, redelivered %v, on node %d to a consumer of %s", queue, body, name, a.newest[name],
+			redelivered, to.node, to.began.Format("15:04:05.000"))
 	}
 	a.newest[name] = max(a.newest[name], n)
 }

@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -196,12 +198,14 @@ func (x *chaos) settle() {
 			}
 		}
 		if time.Since(began) > healed {
+			x.t.Errorf("not within %v after the failures: %d confirmed messages missing (%s), %d publishes unanswered, %s",
+				healed, count, some, waiting, state)
 			for i := 1; i <= x.c.Nodes; i++ {
-				_ = os.WriteFile(fmt.Sprintf("%s/missing", x.c.Dir), []byte(some), 0o600)
 				x.c.Signal(i, syscall.SIGQUIT) // its goroutines go to its log
 			}
-			x.t.Fatalf("not within %v after the failures: %d confirmed messages missing (%s), %d publishes unanswered, %s",
-				healed, count, some, waiting, state)
+			x.wait(time.Second)
+			x.keepLogs()
+			return
 		}
 		x.wait(50 * time.Millisecond)
 	}
@@ -209,8 +213,22 @@ func (x *chaos) settle() {
 	for _, f := range faults {
 		x.t.Error(f)
 	}
+	x.keepLogs()
 	x.t.Logf("settled after %v: %s, %d nacks", time.Since(began).Round(time.Millisecond), summary, x.crowd.nacks.Load())
 	x.crowd.quiet.Store(false)
+}
+
+// keepLogs copies the nodes' logs to the directory CHAOS_LOGS, if that is set and the test has failed.
+func (x *chaos) keepLogs() {
+	dir := os.Getenv("CHAOS_LOGS")
+	if dir == "" || !x.t.Failed() {
+		return
+	}
+	for i := 1; i <= x.c.Nodes; i++ {
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("rabbit%d.log", i)), []byte(x.c.Log(i)), 0o600); err != nil {
+			x.t.Error(err)
+		}
+	}
 }
 
 // unsettled names what is not yet as it should be in quiet times.
@@ -226,7 +244,8 @@ func (x *chaos) unsettled() string {
 	return ""
 }
 
-// TestChaos runs random failures under load for CHAOS minutes (make soak); CHAOS_SEED repeats a run's choices.
+// TestChaos runs random failures under load for CHAOS minutes (make soak); CHAOS_SEED repeats a run's choices,
+// CHAOS_ONLY limits the failures to those with that in their name, CHAOS_LOGS keeps the logs of a run that failed.
 func TestChaos(t *testing.T) {
 	minutes, _ := strconv.ParseFloat(os.Getenv("CHAOS"), 64)
 	if minutes == 0 {
@@ -242,6 +261,9 @@ func TestChaos(t *testing.T) {
 	for round := 1; time.Now().Before(end) && !t.Failed(); round++ {
 		x.wait(x.some(2 * time.Second))
 		f := failures[x.rng.IntN(len(failures))]
+		if only := os.Getenv("CHAOS_ONLY"); !strings.Contains(f.name, only) {
+			continue
+		}
 		t.Logf("%s round %d: %s", time.Now().Format("15:04:05.000"), round, f.name)
 		f.do(x)
 		x.wait(time.Second / 2)

@@ -32,15 +32,17 @@ lint:
 fmt:
 	gofmt -w $$(git ls-files '*.go')
 
-# Longer than `make test` allows. SEEDS= how many simulated histories, SEED= one of them, CRASHES= how many kill -9, CHAOS= for
-# how many minutes three real nodes are harmed under load (CHAOS_SEED= the same harm again), FAILOVERS= how many are timed.
+# Longer than `make test` allows. SEEDS= how many simulated histories, SEED= one of them, CRASHES= how many kill -9,
+# BACKLOG= how many messages lie in a queue, CHAOS= for how many minutes three real nodes are harmed under load (CHAOS_SEED=
+# the same harm again), FAILOVERS= how many are timed.
 SEEDS     ?= 50000
 CRASHES   ?= 30
+BACKLOG   ?= 10000000
 CHAOS     ?= 20
 FAILOVERS ?= 30
 soak:
-	SEEDS=$(SEEDS) SEED=$(SEED) $(GO) test -timeout 12h -count=1 -run 'TestSimulation' ./dataplane/gm/gmtest ./dataplane/mirror ./dataplane/queue/... ./dataplane/origin/...
-	CRASHES=$(CRASHES) $(GO) test -timeout 2h -count=1 -run 'Crash' ./dataplane/backingqueue/...
+	SEEDS=$(SEEDS) SEED=$(SEED) $(GO) test -timeout 12h -count=1 -v -run 'TestSimulation$$' ./dataplane/gm/gmtest ./dataplane/mirror ./dataplane/queue
+	CRASHES=$(CRASHES) BACKLOG=$(BACKLOG) $(GO) test -timeout 2h -count=1 -v -run 'Kill|Backlog' ./dataplane/backingqueue/store
 	CHAOS=$(CHAOS) CHAOS_SEED=$(CHAOS_SEED) FAILOVERS=$(FAILOVERS) $(GO) test -timeout 12h -count=1 -v -run 'TestChaos$$|TestFailoverTime' ./integration
 	LONG=1 $(GO) test -timeout 1h -count=1 -run 'TestMirrorIsSuspended|TestPowerFailureOrders' ./integration
 

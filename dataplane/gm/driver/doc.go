@@ -36,5 +36,6 @@
 //
 // Frames for a group that is not hosted yet (metadata lags) are kept aside within [Config.AsideFrames] and
 // [Config.AsideBytes] until Join, and dropped with their link (R5). When some had to be dropped, Join resets that
-// group's link, and R7's Resume recovers what was lost.
+// group's link, and R7's Resume recovers what was lost. So does a group that had a member here before: what was on its way to
+// that one, a Resume among it, ends with it (gm.Group.Leftover is not needed for that).
 package driver

@@ -2,6 +2,7 @@ package broker
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -16,24 +17,109 @@ var comparedQueueArguments = []string{
 	"x-message-ttl", "x-overflow", "x-queue-mode", "x-queue-type", "x-single-active-consumer",
 }
 
-// unsupportedQueueArguments change what happens to messages, so that ignoring one would be worse than refusing it.
-var unsupportedQueueArguments = []string{
-	"x-dead-letter-exchange", "x-dead-letter-routing-key", "x-expires", "x-max-length", "x-max-length-bytes", "x-max-priority",
-	"x-message-ttl", "x-overflow", "x-single-active-consumer",
+// Limits of arguments in RabbitMQ.
+const (
+	maxPriority = 255
+	maxTimer    = 315360000000 // milliseconds: ten years
+)
+
+// argumentChecks stand in the order in which RabbitMQ looks at arguments.
+var argumentChecks = []struct {
+	key   string
+	check func(v any, args amqp.Table) (fault string)
+}{
+	{"x-expires", func(v any, _ amqp.Table) string { return number(v, 1, maxTimer) }},
+	{"x-message-ttl", func(v any, _ amqp.Table) string { return number(v, 0, maxTimer) }},
+	{"x-dead-letter-routing-key", func(v any, args amqp.Table) string {
+		_, there := args["x-dead-letter-exchange"]
+		if fault := text(v, ""); fault != "" || there {
+			return fault
+		}
+		return "routing_key_but_no_dlx_defined"
+	}},
+	{"x-max-length", func(v any, _ amqp.Table) string { return number(v, 0, math.MaxInt64) }},
+	{"x-max-length-bytes", func(v any, _ amqp.Table) string { return number(v, 0, math.MaxInt64) }},
+	{"x-max-priority", func(v any, _ amqp.Table) string {
+		if n, ok := integer(v); ok && n > maxPriority {
+			return fmt.Sprintf("{max_value_exceeded,%d}", n)
+		}
+		return number(v, 0, maxPriority)
+	}},
+	{"x-overflow", func(v any, _ amqp.Table) string {
+		return text(v, "invalid_overflow", "drop-head", "reject-publish", "reject-publish-dlx")
+	}},
+	{"x-queue-mode", func(v any, _ amqp.Table) string {
+		return text(v, fmt.Sprintf(`"unsupported queue mode '%v'"`, v), "default", "lazy")
+	}},
+	{"x-single-active-consumer", func(v any, _ amqp.Table) string {
+		if _, ok := v.(bool); ok {
+			return ""
+		}
+		return unacceptable(v)
+	}},
+	{"x-queue-type", func(v any, _ amqp.Table) string {
+		return text(v, fmt.Sprintf(`"unsupported queue type '%v'"`, v), "classic", "quorum", "stream")
+	}},
+}
+
+// number, text and unacceptable give RabbitMQ's words for what is wrong with a value; "" is nothing.
+func number(v any, low, high int64) string {
+	n, ok := integer(v)
+	switch {
+	case !ok:
+		kind, _ := rendered(v)
+		return fmt.Sprintf(`"expected integer, got %s"`, kind)
+	case n < 0:
+		return fmt.Sprintf("{value_negative,%d}", n)
+	case n < low:
+		return fmt.Sprintf("{value_zero,%d}", n)
+	case n > high:
+		return fmt.Sprintf("{value_too_large,%d}", n)
+	}
+	return ""
+}
+
+func text(v any, fault string, words ...string) string {
+	s, ok := v.(string)
+	switch {
+	case !ok:
+		return unacceptable(v)
+	case len(words) == 0 || slices.Contains(words, s):
+		return ""
+	}
+	return fault
+}
+
+func unacceptable(v any) string {
+	kind, _ := rendered(v)
+	return fmt.Sprintf("{unacceptable_type,%s}", kind)
 }
 
 // queueArguments checks the arguments of a declaration and returns the master locator that they name.
 func queueArguments(d amqp.QueueDeclare, vhost string) (locator string, err error) {
-	for _, key := range unsupportedQueueArguments {
-		if v, ok := d.Arguments[key]; ok {
+	if _, ok := d.Arguments["x-dead-letter-exchange"]; ok || d.Arguments["x-overflow"] == "reject-publish-dlx" {
+		return "", amqp.Errorf(amqp.PreconditionFailed, "queue '%s' in vhost '%s': this version of Warren has no dead letters", d.Name, vhost)
+	}
+	if v, ok := d.Arguments["x-dead-letter-exchange"]; ok {
+		if _, isName := v.(string); !isName {
+			kind, _ := rendered(v)
 			return "", amqp.Errorf(amqp.PreconditionFailed,
-				"invalid arg '%s' for queue '%s' in vhost '%s': %v: this version of Warren does not know the argument", key, d.Name, vhost, v)
+				"invalid type '%s' for arg 'x-dead-letter-exchange' in queue '%s' in vhost '%s'", kind, d.Name, vhost)
 		}
 	}
-	switch kind, ok := d.Arguments["x-queue-type"].(string); {
-	case ok && kind != "classic":
+	for _, c := range argumentChecks {
+		v, ok := d.Arguments[c.key]
+		if !ok {
+			continue
+		}
+		if fault := c.check(v, d.Arguments); fault != "" {
+			return "", amqp.Errorf(amqp.PreconditionFailed, "invalid arg '%s' for queue '%s' in vhost '%s': %s", c.key, d.Name, vhost, fault)
+		}
+	}
+	if kind, ok := d.Arguments["x-queue-type"].(string); ok && kind != "classic" {
 		return "", amqp.Errorf(amqp.PreconditionFailed,
-			"invalid property 'x-queue-type' for queue '%s' in vhost '%s': Warren has classic queues only, not '%s'", d.Name, vhost, kind)
+			"invalid arg 'x-queue-type' for queue '%s' in vhost '%s': Warren has classic queues only, not '%s'; mirror them with a policy",
+			d.Name, vhost, kind)
 	}
 	for _, key := range []string{"x-queue-master-locator", "x-queue-leader-locator"} {
 		if v, ok := d.Arguments[key].(string); ok {
@@ -48,7 +134,7 @@ func queueArguments(d amqp.QueueDeclare, vhost string) (locator string, err erro
 }
 
 // consumerArguments translates a basic.consume.
-func consumerArguments(r amqp.Consume, client amqp.Table) (origin.Consume, error) {
+func consumerArguments(r amqp.Consume, vhost string, client amqp.Table) (origin.Consume, error) {
 	args, err := amqp.AppendTable(nil, r.Arguments)
 	if err != nil {
 		return origin.Consume{}, amqp.Errorf(amqp.SyntaxError, "arguments of consumer '%s': %v", r.Tag, err)
@@ -57,18 +143,23 @@ func consumerArguments(r amqp.Consume, client amqp.Table) (origin.Consume, error
 	if v, ok := r.Arguments["x-priority"]; ok {
 		n, isInt := integer(v)
 		if !isInt {
-			return origin.Consume{}, amqp.Errorf(amqp.PreconditionFailed, "invalid arg 'x-priority': %v is not an integer", v)
+			kind, _ := rendered(v)
+			return origin.Consume{}, badConsumer(r.Queue, vhost, "x-priority", fmt.Sprintf(`"expected integer, got %s"`, kind))
 		}
-		c.Priority = int32(n)
+		c.Priority = int32(min(max(n, math.MinInt32), math.MaxInt32))
 	}
 	if v, ok := r.Arguments["x-cancel-on-ha-failover"]; ok {
 		on, isBool := v.(bool)
 		if !isBool {
-			return origin.Consume{}, amqp.Errorf(amqp.PreconditionFailed, "invalid arg 'x-cancel-on-ha-failover': %v is not a boolean", v)
+			return origin.Consume{}, badConsumer(r.Queue, vhost, "x-cancel-on-ha-failover", unacceptable(v))
 		}
 		c.CancelOnFailover = on && announces(client, "consumer_cancel_notify")
 	}
 	return c, nil
+}
+
+func badConsumer(queue, vhost, key, fault string) error {
+	return amqp.Errorf(amqp.PreconditionFailed, "invalid arg '%s' for queue '%s' in vhost '%s': %s", key, queue, vhost, fault)
 }
 
 // announces says whether a client's properties announce a capability. One that could not be told of a cancellation is
@@ -99,12 +190,13 @@ func integer(v any) (int64, bool) {
 	return 0, false
 }
 
-// compared renders the arguments that a second declaration is compared by, as RabbitMQ prints them in its refusals.
+// compared renders the arguments that a second declaration is compared by. A queue of type classic is the same as one that
+// names no type.
 func compared(t amqp.Table, keys ...string) []state.Argument {
 	var out []state.Argument
 	for _, key := range keys {
 		v, ok := t[key]
-		if !ok {
+		if !ok || key == "x-queue-type" && v == "classic" {
 			continue
 		}
 		kind, text := rendered(v)
@@ -113,19 +205,45 @@ func compared(t amqp.Table, keys ...string) []state.Argument {
 	return out
 }
 
+// rendered is a value's type by RabbitMQ's name, and the value as its refusals print it.
 func rendered(v any) (kind, text string) {
-	switch v := v.(type) {
+	switch v.(type) {
+	case nil:
+		return "void", "undefined"
 	case string:
-		return "longstr", fmt.Sprintf("'%s'", v)
+		kind = "longstr"
 	case bool:
-		return "bool", fmt.Sprintf("'%t'", v)
+		kind = "bool"
+	case int8:
+		kind = "byte"
+	case uint8:
+		kind = "unsignedbyte"
+	case int16:
+		kind = "short"
+	case uint16:
+		kind = "unsignedshort"
 	case int32:
-		return "signedint", fmt.Sprintf("'%d'", v)
+		kind = "signedint"
+	case uint32:
+		kind = "unsignedint"
 	case int64:
-		return "long", fmt.Sprintf("'%d'", v)
+		kind = "long"
+	case float32:
+		kind = "float"
+	case float64:
+		kind = "double"
+	case []byte:
+		kind = "binary"
+	case []any:
+		kind = "array"
+	case amqp.Table:
+		kind = "table"
+	case amqp.Timestamp:
+		kind = "timestamp"
+	case amqp.Decimal:
+		kind = "decimal"
+	default:
+		kind = fmt.Sprintf("%T", v)
 	}
-	if n, ok := integer(v); ok {
-		return "signedint", fmt.Sprintf("'%d'", n)
-	}
-	return fmt.Sprintf("%T", v), fmt.Sprintf("'%v'", v)
+	return kind, fmt.Sprint(v)
 }

@@ -40,11 +40,14 @@ type channel struct {
 }
 
 // channelQueue is what a channel published to one queue: seqs[i] is the channel's sequence number of publish base+i to
-// that queue, or 0 if nobody waits for its confirm.
+// that queue, 0 if nobody waits for its confirm, or wasAnswered: refusals come before the confirms of what was published earlier.
 type channelQueue struct {
 	base uint64
 	seqs fifo[uint64]
 }
+
+// wasAnswered stands in the place of a publish that was answered before an earlier one.
+const wasAnswered = ^uint64(0)
 
 // vote gathers the answers for one publish; it is confirmed if every queue took it.
 type vote struct {
@@ -102,10 +105,10 @@ func (c *channel) answered(a *attachment, first, last uint64, ok bool) {
 		return
 	}
 	var acked, nacked []uint64
-	for n := max(first, q.base); n <= last && q.seqs.len() > 0; n++ {
-		seq := q.seqs.pop()
-		q.base++
-		if seq == 0 {
+	for n := max(first, q.base); n <= last && n < q.base+uint64(q.seqs.len()); n++ {
+		at := q.seqs.at(int(n - q.base))
+		seq := *at
+		if *at = wasAnswered; seq == 0 || seq == wasAnswered {
 			continue
 		}
 		if v := c.votes[seq]; v != nil {
@@ -124,6 +127,10 @@ func (c *channel) answered(a *attachment, first, last uint64, ok bool) {
 			continue
 		}
 		acked = append(acked, seq)
+	}
+	for q.seqs.len() > 0 && *q.seqs.at(0) == wasAnswered {
+		q.seqs.pop()
+		q.base++
 	}
 	c.mu.Unlock()
 	if len(acked) > 0 {

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"warren/dataplane/amqp"
 	"warren/dataplane/backingqueue"
 	"warren/dataplane/gm"
 	"warren/dataplane/gm/driver"
@@ -47,6 +48,7 @@ type (
 	evHandOver struct{}
 	evTimeout  struct{} // of a hand-over
 	evFlush    struct{}
+	evWake     struct{}                             // a time has come that the queue process asked for
 	evFigures  struct{ answer chan<- QueueFigures } // has room
 	evOffer    struct {
 		from   protocol.NodeID
@@ -68,6 +70,8 @@ type queueCopy struct {
 	ringBusy atomic.Bool // it is, and waits for its ring: it is watched (stall.go)
 
 	q        *state.Queue
+	args     amqp.Table // q's
+	wakeAt   int64      // when it is to be woken
 	replica  *mirror.Replica
 	opened   backingqueue.Queue // the replica's store
 	process  *queue.Process
@@ -87,10 +91,14 @@ func newCopy(l *life, q *state.Queue) *queueCopy {
 		life: l, id: backingqueue.ID(q.ID), q: q,
 		log:     l.log.With("queue", q.Name, "vhost", q.Vhost),
 		joiners: map[protocol.NodeID]bool{},
-		process: queue.New(queue.Options{
-			AutoDelete: q.AutoDelete, HadConsumers: q.HadConsumers, ConsumerWindow: consumerWindow,
-		}),
 	}
+	args, err := arguments(q.Arguments)
+	if err != nil {
+		c.log.Error("the queue's arguments cannot be read; it goes on without them", "error", err)
+	}
+	c.args = args
+	c.process = queue.New(fixedOptions(q, args))
+	c.configure(q)
 	c.actor = l.node.host.NewActor(c)
 	return c
 }
@@ -104,8 +112,11 @@ func (c *queueCopy) HandleEvent(ev any) {
 	if c.failed {
 		return
 	}
+	c.process.SetTime(time.Now().UnixMilli())
 	var err error
 	switch ev := ev.(type) {
+	case evWake:
+		c.wakeAt = 0
 	case evMessage:
 		err = c.process.Handle(ev.from, ev.m)
 	case evDurable:
@@ -151,6 +162,7 @@ func (c *queueCopy) HandleEvent(ev any) {
 // HandleOutput implements driver.Handler.
 func (c *queueCopy) HandleOutput(o gm.Output) {
 	if c.replica != nil && !c.failed {
+		c.process.SetTime(time.Now().UnixMilli())
 		c.check(c.replica.Output(o))
 	}
 }
@@ -177,10 +189,26 @@ func (c *queueCopy) EndBatch() {
 	c.noteRing()
 	if c.replica.Role() == mirror.Master && !held {
 		c.life.noteLapsed(c)
+	} else {
+		c.setWake()
 	}
 	if more {
 		c.post(evFlush{})
 	}
+}
+
+// setWake asks to be woken when the queue process wants it.
+func (c *queueCopy) setWake() {
+	if at := c.process.Wake(); at != c.wakeAt {
+		c.wakeAt = at
+		c.life.wakes.set(c, at)
+	}
+}
+
+// configure tells the queue process what arguments and policies say now.
+func (c *queueCopy) configure(q *state.Queue) {
+	settings, _ := settingsOf(q, c.args)
+	c.process.Configure(settings)
 }
 
 func (c *queueCopy) carryOut(o queue.Output) {
@@ -190,6 +218,12 @@ func (c *queueCopy) carryOut(o queue.Output) {
 	case queue.FirstConsumer:
 		c.background("remember that the queue had a consumer", func(ctx context.Context) error {
 			return c.life.noteConsumer(ctx, c.q)
+		})
+	case queue.Unused:
+		q := c.q
+		c.background("delete a queue that nobody uses", func(ctx context.Context) error {
+			_, err := c.life.deleteQueue(ctx, q, nil, true, false)
+			return err
 		})
 	case queue.LastConsumerGone:
 		q := c.q
@@ -224,6 +258,7 @@ func (c *queueCopy) check(err error) bool {
 // assign brings the copy in line with the queue's record.
 func (c *queueCopy) assign(q *state.Queue) error {
 	c.q = q
+	c.configure(q)
 	c.endOffer()
 	m, ok := q.Member(c.life.self.Name)
 	if !ok {
@@ -277,6 +312,7 @@ func (c *queueCopy) deleted() error {
 // end closes the actor after the copy was deleted.
 func (c *queueCopy) end(err error) error {
 	c.process.Resign()
+	c.life.wakes.set(c, 0)
 	c.master.Store(false)
 	c.replica = nil
 	c.life.mu.Lock()
@@ -343,6 +379,7 @@ func (c *queueCopy) shut(ctx context.Context) error {
 	err := c.actor.Do(ctx, func() {
 		c.endOffer()
 		c.failed = true
+		c.life.wakes.set(c, 0)
 		closing = c.closeStore()
 	})
 	c.actor.Close()

@@ -24,6 +24,7 @@
 //	attachment.go, channel.go, session.go, declare.go, queueops.go: the clients' side
 //	alarm.go       memory and disk alarms
 //	routes.go      exchanges and bindings, kept for routing
+//	settings.go, arguments.go: what arguments and policies mean for a queue; wake.go: when it wakes by itself
 //	info.go        what operators ask
 //	clientlist.go  connections, channels and consumers, as operators see and close them
 //	limits.go      limits on connections and channels

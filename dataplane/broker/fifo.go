@@ -10,6 +10,9 @@ func (f *fifo[T]) len() int { return len(f.items) - f.head }
 
 func (f *fifo[T]) push(v T) { f.items = append(f.items, v) }
 
+// at is the i-th from the oldest.
+func (f *fifo[T]) at(i int) *T { return &f.items[f.head+i] }
+
 // pop takes the oldest; the list must not be empty.
 func (f *fifo[T]) pop() T {
 	var zero T

@@ -30,6 +30,7 @@ type life struct {
 
 	routes        *routes
 	grants        *grantsClear
+	wakes         *wakes
 	usersVersion  atomic.Uint64
 	operatorCalls atomic.Uint64
 	sessions      atomic.Uint64
@@ -88,6 +89,7 @@ func newLife(n *Node) *life {
 	}
 	l.routes = newRoutes(l.log)
 	l.grants = newGrantsClear(l)
+	l.wakes = newWakes(l)
 	return l
 }
 

@@ -33,11 +33,14 @@ func (c *channel) Consume(ctx context.Context, r amqp.Consume) error {
 	if err != nil {
 		return err
 	}
-	args, err := consumerArguments(r, c.sess.info.ClientProperties)
+	args, err := consumerArguments(r, q.Vhost, c.sess.info.ClientProperties)
 	if err != nil {
 		return err
 	}
 	c.drawn[c.sess.life.attachment(backingqueue.ID(q.ID))] = true
+	if args.Exclusive && singleActive(q) {
+		return callError(q, protocol.ErrExclusiveConsumer)
+	}
 	c.showConsumer(r, args.Args)
 	reply, err := c.call(ctx, q, func(core *origin.Attachment) (uint64, error) { return core.Consume(c.key, args) })
 	if err != nil {

@@ -52,7 +52,11 @@ func (p *Process) ack(n *node, m *protocol.Ack) {
 	for i := range m.Named {
 		rs = p.settleNamed(rs, n, m, &m.Named[i])
 	}
-	p.remove(rs, reasonOf(m.Outcome))
+	if m.Outcome == protocol.Rejected && p.set.DeadLetter {
+		p.doomRejected(rs, n, n.session, m.Number)
+	} else {
+		p.remove(rs, reasonOf(m.Outcome))
+	}
 	p.closeUnpinned()
 	if m.Number != 0 {
 		b := n.acks.At(n.acks.Len() - 1)
@@ -73,6 +77,7 @@ func reasonOf(o protocol.Outcome) Reason {
 // settle ends one delivery: the message is given back, or added to what is to be removed.
 func (p *Process) settle(rs []backingqueue.Range, seq uint64, u unacked, outcome protocol.Outcome) []backingqueue.Range {
 	delete(p.unacked, seq)
+	p.unackedBytes -= u.size
 	p.unpin(u.pin)
 	if c := u.consumer; c != nil {
 		c.unacked--
@@ -95,7 +100,7 @@ func (p *Process) settleNamed(rs []backingqueue.Range, n *node, m *protocol.Ack,
 			return p.settle(rs, seq, u, m.Outcome)
 		case !held && m.Outcome != protocol.Requeued:
 			delete(p.ready.redelivered, seq)
-			return addRange(rs, seq)
+			return addRange(rs, seq) // a dying one included: somebody has dealt with it after all
 		}
 		return rs
 	}
@@ -167,7 +172,9 @@ func (p *Process) arrived(o *originState, number, seq uint64, stored bool) {
 	if stored {
 		switch m.outcome {
 		case 0:
-			p.unacked[seq] = unacked{node: m.node, consumer: m.consumer, session: m.session, pin: p.pin(k.origin)}
+			p.hold(seq, unacked{
+				node: m.node, consumer: m.consumer, session: m.session, pin: p.pin(k.origin), size: p.sizeOf(seq),
+			})
 			if m.consumer != nil {
 				m.consumer.unacked++
 			}
@@ -176,7 +183,12 @@ func (p *Process) arrived(o *originState, number, seq uint64, stored bool) {
 			p.ready.redelivered[seq] = struct{}{}
 			p.mark(seq)
 		default:
-			p.remove([]backingqueue.Range{{First: seq, Last: seq}}, reasonOf(m.outcome))
+			rs := []backingqueue.Range{{First: seq, Last: seq}}
+			if m.outcome == protocol.Rejected && p.set.DeadLetter {
+				p.doomRejected(rs, m.node, m.session, m.ack)
+			} else {
+				p.remove(rs, reasonOf(m.outcome))
+			}
 		}
 	}
 	p.unnote(k, m)
@@ -237,6 +249,16 @@ func (p *Process) OpStable(op Op) {
 	for _, n := range p.order {
 		p.releaseAcks(n)
 	}
+	p.closeGraves()
+}
+
+// hold notes that a node has a message.
+func (p *Process) hold(seq uint64, u unacked) {
+	if old, ok := p.unacked[seq]; ok {
+		p.unackedBytes -= old.size
+	}
+	p.unacked[seq] = u
+	p.unackedBytes += u.size
 }
 
 // releaseAcks tells n which of its Acks are stable, in order.

@@ -20,7 +20,7 @@ func (p *Process) hello(n *node, h *protocol.Hello) {
 	}
 	n.session, n.open, n.attached = h.Session, true, false
 	n.refs = map[uint64]*originState{}
-	n.held = deque.Deque[protocol.PublishItem]{}
+	n.held, n.heldLetters = deque.Deque[protocol.PublishItem]{}, deque.Deque[protocol.PublishItem]{}
 	n.acks, n.firstAck, n.unstable, n.throttled = deque.Deque[ackBatch]{}, 1, 0, false
 	n.confirm, n.deliver = nil, nil
 	for _, c := range n.consumers {
@@ -87,8 +87,9 @@ func (p *Process) attachOutstanding(n *node, d *protocol.Outstanding) {
 		return
 	}
 	u, held := p.unacked[seq]
+	_, dies := p.dying[seq]
 	switch {
-	case held && u.node != n:
+	case dies || held && u.node != n:
 		return
 	case !held && p.state != gathering:
 		return // given back while the node was away; its acknowledgement is valid all the same
@@ -98,11 +99,11 @@ func (p *Process) attachOutstanding(n *node, d *protocol.Outstanding) {
 	if c != nil {
 		c.unacked++
 	}
-	now := unacked{node: n, consumer: c, session: n.session}
+	now := unacked{node: n, consumer: c, session: n.session, size: p.sizeOf(seq)}
 	if d.Position != (protocol.Position{Epoch: p.b.EpochOf(seq), Seq: seq}) {
 		now.pin = p.pin(d.Origin)
 	}
-	p.unacked[seq] = now
+	p.hold(seq, now)
 	if held {
 		p.unpin(u.pin)
 		p.closeUnpinned()
@@ -126,7 +127,7 @@ func (p *Process) nodeAttached(n *node) {
 		}
 	}
 	for _, o := range p.originsWhere(func(o *originState) bool { return o.node == n && o.session != n.session }) {
-		p.detachOrigin(o)
+		p.loseOrigin(o)
 	}
 	p.activateNode(n)
 	p.openGate()
@@ -153,7 +154,7 @@ func (p *Process) nodeDown(n *node) {
 		}
 	}
 	for _, o := range p.originsWhere(func(o *originState) bool { return o.node == n }) {
-		p.detachOrigin(o)
+		p.loseOrigin(o)
 	}
 	if p.frozenBy == n {
 		p.unfreeze()

@@ -26,6 +26,7 @@ func (p *Process) call(n *node, m *protocol.Call) {
 		p.deferred = append(p.deferred, deferredCall{n, n.session, m})
 		return
 	}
+	p.used()
 	switch m.Op {
 	case protocol.OpConsume:
 		p.consume(n, &m.Consumer, m.ID)
@@ -104,8 +105,11 @@ func (p *Process) purge() int {
 	if count == 0 {
 		return 0
 	}
-	held := make([]uint64, 0, len(p.unacked))
+	held := make([]uint64, 0, len(p.unacked)+len(p.dying))
 	for seq := range p.unacked {
+		held = append(held, seq)
+	}
+	for seq := range p.dying {
 		held = append(held, seq)
 	}
 	sort.Slice(held, func(i, j int) bool { return held[i] < held[j] })
@@ -124,6 +128,10 @@ func (p *Process) purge() int {
 	p.ready.returned = nil
 	clear(p.ready.redelivered)
 	p.ready.cursor = max(p.ready.cursor, stats.LastSeq+1)
+	for l := range p.ready.levels {
+		p.ready.levels[l] = level{}
+	}
+	p.ready.scanned = p.ready.levels != nil
 	return count
 }
 

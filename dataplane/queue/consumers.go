@@ -18,13 +18,17 @@ type consumer struct {
 	queued  bool // in its group's line
 	gone    bool
 	stale   bool // not named in the node's newest session so far
+	idle    bool // of a queue with a single active consumer: it is another's turn
+	order   uint64
 }
 
 // consumers are all consumers of the queue, those with room in line per priority.
 type consumers struct {
 	count     int
 	exclusive *consumer
-	groups    []*group // descending priority
+	groups    []*group  // descending priority
+	sole      *consumer // the active one of a queue with a single active consumer
+	order     uint64
 }
 
 type group struct {
@@ -55,8 +59,14 @@ func (p *Process) consume(n *node, args *protocol.Consumer, call uint64) {
 		p.consumed(n, args.ID, call, protocol.ErrExclusiveConsumer)
 		return
 	}
-	c := &consumer{node: n, args: *args, credit: p.opt.ConsumerWindow}
+	p.consumers.order++
+	c := &consumer{node: n, args: *args, credit: p.opt.ConsumerWindow, order: p.consumers.order}
 	n.consumers[args.ID] = c
+	if p.opt.SingleActive {
+		if c.idle = p.consumers.sole != nil; !c.idle {
+			p.consumers.sole = c
+		}
+	}
 	c.group = p.consumers.groupOf(args.Priority)
 	c.group.members++
 	p.consumers.count++
@@ -95,6 +105,13 @@ func (p *Process) dropConsumer(c *consumer) {
 	if c.group.members--; c.group.members == 0 {
 		p.consumers.drop(c.group)
 	}
+	if p.consumers.sole == c {
+		p.consumers.sole = nil
+		p.nextSole()
+	}
+	if p.consumers.count == 0 {
+		p.used()
+	}
 	if c.unacked == 0 {
 		return
 	}
@@ -110,6 +127,37 @@ func (p *Process) dropConsumer(c *consumer) {
 		}
 	}
 	c.unacked = 0
+}
+
+// nextSole makes active whom the queue's single active consumer leaves behind: of the highest priority, who has waited
+// longest.
+func (p *Process) nextSole() {
+	var sole *consumer
+	for _, n := range p.order {
+		for _, c := range n.consumers {
+			if sole == nil || c.args.Priority > sole.args.Priority ||
+				c.args.Priority == sole.args.Priority && c.order < sole.order {
+				sole = c
+			}
+		}
+	}
+	if p.consumers.sole = sole; sole != nil {
+		sole.idle = false
+		p.activate(sole)
+	}
+}
+
+// someRoom tells whether a consumer seems to have room.
+func (p *Process) someRoom() bool {
+	if len(p.gets) > 0 {
+		return true
+	}
+	for _, g := range p.consumers.groups {
+		if g.line.Len() > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 func (cs *consumers) groupOf(priority int32) *group {
@@ -133,7 +181,7 @@ func (cs *consumers) drop(g *group) {
 }
 
 func (c *consumer) hasRoom() bool {
-	return !c.gone && !c.stale && c.node.attached && !c.node.throttled &&
+	return !c.gone && !c.stale && !c.idle && c.node.attached && !c.node.throttled &&
 		(c.args.Prefetch == 0 || c.unacked < int(c.args.Prefetch)) && c.credit.Count > 0 && c.credit.Bytes > 0
 }
 
@@ -232,7 +280,7 @@ func (p *Process) deliver(c *consumer, e *backingqueue.Entry) {
 
 // give notes that n has the message.
 func (p *Process) give(n *node, c *consumer, e *backingqueue.Entry) {
-	p.unacked[e.Seq] = unacked{node: n, consumer: c, session: n.session}
+	p.hold(e.Seq, unacked{node: n, consumer: c, session: n.session, size: int64(len(e.Message.Body))})
 	if !e.Delivered {
 		p.marks = addRange(p.marks, e.Seq)
 	}

@@ -13,6 +13,7 @@
 // (attach.go), and only when every node that is up has attached does anything become ready (mirroring.md, "Failover, as a client sees
 // it").
 //
-// Not here yet: expiry, length limits, dead letters, message priorities, single active consumer, min-in-sync. They belong
-// between Backing and ready.go (what is next), publish.go (what is taken) and ack.go (what a reject does).
+// What arguments and policies say comes as Options (what never changes) and Settings (what may): time to live (expiry.go),
+// limits (limits.go), priorities (priority.go), single active consumer (consumers.go), dead letters (letters.go). Time is an
+// input (SetTime), and Wake says when the process wants to be asked again.
 package queue

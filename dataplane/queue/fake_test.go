@@ -53,6 +53,7 @@ type fakeOp struct {
 	entry  backingqueue.Entry
 	ranges []backingqueue.Range
 	epoch  uint64
+	reason queue.Reason
 }
 
 func newFake(epoch uint64, window int) *fake {
@@ -244,8 +245,8 @@ func (f *fake) CloseOrigin(id backingqueue.OriginID) error {
 	return nil
 }
 
-func (f *fake) Remove(rs []backingqueue.Range, _ queue.Reason) (queue.Op, error) {
-	return queue.Op(f.append(fakeOp{kind: 'r', ranges: rs})), nil
+func (f *fake) Remove(rs []backingqueue.Range, reason queue.Reason) (queue.Op, error) {
+	return queue.Op(f.append(fakeOp{kind: 'r', ranges: rs, reason: reason})), nil
 }
 
 func (f *fake) Delivered(rs []backingqueue.Range) error {
@@ -285,6 +286,9 @@ func (f *fake) EpochOf(seq uint64) uint64 {
 
 func (f *fake) Stats() backingqueue.Stats {
 	s := backingqueue.Stats{Messages: len(f.seqs), NextSeq: f.nextSeq}
+	for _, e := range f.entries {
+		s.Bytes += int64(len(e.Message.Body))
+	}
 	if len(f.seqs) > 0 {
 		s.FirstSeq, s.LastSeq = f.seqs[0], f.seqs[len(f.seqs)-1]
 	}

@@ -19,6 +19,12 @@ type Options struct {
 	PublishWindow protocol.Credit
 	// ConsumerWindow is how much may be under way to one consumer whose channel does not take it.
 	ConsumerWindow protocol.Credit
+	// Priorities is how many levels a priority queue has (x-max-priority and one); 0: it is none.
+	Priorities int
+	// SingleActive: only one consumer at a time is given messages (x-single-active-consumer).
+	SingleActive bool
+	// Letters is how many dead letters may be under way.
+	Letters int
 	// UnstableAcks is how many acknowledgements of one node may wait for their stability before it gets no deliveries.
 	UnstableAcks int
 }
@@ -44,6 +50,12 @@ const (
 	FirstConsumer
 	// LastConsumerGone: an auto-delete queue has lost its last consumer: propose its deletion if still unused.
 	LastConsumerGone
+	// Unused: nobody has used the queue for Settings.Expires: delete it if it has no consumer. Told again after a while.
+	Unused
+	// DeadLetter: publish Letter to where the queue's dead letters go, and say LettersDone once all targets have it.
+	DeadLetter
+	// LettersBuried: the letters of Positions will never be sent again; their targets may forget them.
+	LettersBuried
 )
 
 // Output is one effect; the owner carries them out in order.
@@ -51,11 +63,15 @@ type Output struct {
 	Kind    OutputKind
 	Node    protocol.NodeID
 	Message protocol.Message
+
+	Letter    Letter              // DeadLetter
+	Positions []protocol.Position // LettersBuried
 }
 
 // Counters are what lists of queues show.
 type Counters struct {
 	Ready, Unacked, Consumers int
+	Dying                     int    // messages whose dead letters are not stable yet
 	Held                      int    // publishes that wait for the ring's window
 	Waiting                   int    // nodes that have not attached since the promotion
 	Defects                   uint64 // messages that the protocol excludes: gaps in numbers, too much under way
@@ -91,8 +107,24 @@ type Process struct {
 	pins     map[backingqueue.OriginID]int
 	unpinned []backingqueue.OriginID
 
-	ready   ready
-	unacked map[uint64]unacked
+	set        Settings
+	now        int64  // Unix milliseconds
+	lastUse    int64  // of the queue
+	tried      uint64 // positions below it had a chance to be delivered
+	expiring   bool   // there may be messages that expire
+	nextExpiry int64
+	waiting    bool // held publishes wait for something else than the ring's window
+
+	ready        ready
+	unacked      map[uint64]unacked
+	unackedBytes int64
+
+	dying       map[uint64]*dying
+	dyingBytes  int64
+	doomed      deque.Deque[uint64] // of dying, whose letters were not sent
+	lettersOut  int
+	letterBytes int64
+	graves      deque.Deque[buried]
 
 	consumers   consumers
 	had         bool
@@ -112,13 +144,14 @@ type Process struct {
 
 // node is what the process knows of one node.
 type node struct {
-	id       protocol.NodeID
-	session  uint64
-	open     bool // Welcome was sent
-	attached bool
-	awaited  bool // nothing is ready before it has attached
-	refs     map[uint64]*originState
-	held     deque.Deque[protocol.PublishItem]
+	id          protocol.NodeID
+	session     uint64
+	open        bool // Welcome was sent
+	attached    bool
+	awaited     bool // nothing is ready before it has attached
+	refs        map[uint64]*originState
+	held        deque.Deque[protocol.PublishItem]
+	heldLetters deque.Deque[protocol.PublishItem]
 
 	consumers map[uint64]*consumer
 
@@ -139,6 +172,7 @@ type unacked struct {
 	consumer *consumer
 	session  uint64                 // in which the node had it: delivered, or named when it attached
 	pin      *backingqueue.OriginID // keeps its origin open (origins.go)
+	size     int64                  // body
 }
 
 // New makes a process without a backing: it ignores everything until Promote.
@@ -151,6 +185,9 @@ func New(opt Options) *Process {
 	}
 	if opt.UnstableAcks <= 0 {
 		opt.UnstableAcks = defaultUnstableAcks
+	}
+	if opt.Letters <= 0 {
+		opt.Letters = letterCount
 	}
 	p := &Process{opt: opt, up: map[protocol.NodeID]bool{}}
 	p.reset()
@@ -165,7 +202,14 @@ func (p *Process) reset() {
 	p.missing = map[missingKey]*missing{}
 	p.pins, p.unpinned = map[backingqueue.OriginID]int{}, nil
 	p.ready = ready{redelivered: map[uint64]struct{}{}}
-	p.unacked = map[uint64]unacked{}
+	if p.opt.Priorities > 0 {
+		p.ready.levels = make([]level, p.opt.Priorities)
+	}
+	p.unacked, p.unackedBytes = map[uint64]unacked{}, 0
+	p.dying, p.dyingBytes = map[uint64]*dying{}, 0
+	p.doomed, p.lettersOut, p.letterBytes = deque.Deque[uint64]{}, 0, 0
+	p.graves = deque.Deque[buried]{}
+	p.tried, p.expiring, p.nextExpiry, p.waiting = 0, false, 0, false
 	p.consumers = consumers{}
 	p.gets, p.deferred, p.frozenBy = nil, nil, nil
 	p.lastOp, p.stable = 0, 0
@@ -205,6 +249,8 @@ func (p *Process) Promote(b Backing, epoch uint64, fresh bool) error {
 	p.had = p.had || p.opt.HadConsumers
 	p.toldHad = p.opt.HadConsumers
 	p.stable = 0
+	p.used()
+	p.tried, p.expiring = b.Stats().NextSeq, !fresh
 	ids := make([]protocol.NodeID, 0, len(p.up))
 	for id := range p.up {
 		ids = append(ids, id)
@@ -262,7 +308,7 @@ func (p *Process) Handle(from protocol.NodeID, m protocol.Message) error {
 	case *protocol.Attach:
 		p.attach(n, m)
 	case *protocol.CloseOrigin:
-		if o := n.refs[m.Ref]; o != nil {
+		if o := n.refs[m.Ref]; o != nil && o.node == n {
 			p.detachOrigin(o)
 		}
 	}
@@ -295,8 +341,9 @@ func (p *Process) Flush(allowed bool) (outs []Output, more bool, err error) {
 		return nil, false, p.err
 	}
 	if p.state == serving && p.frozenBy == nil {
-		more = p.dispatch()
+		more = p.work()
 		p.autoDelete()
+		p.unused()
 	}
 	if p.err != nil {
 		return nil, false, p.err
@@ -306,11 +353,42 @@ func (p *Process) Flush(allowed bool) (outs []Output, more bool, err error) {
 	return outs, more, nil
 }
 
+// work delivers, and does what follows from what could not be delivered.
+func (p *Process) work() (more bool) {
+	if p.scan() {
+		return true
+	}
+	p.expireHeads()
+	if more = p.dispatch(); !more && p.active() {
+		if p.waiting {
+			p.waiting = false
+			before := p.heldCount()
+			p.WindowOpen()
+			more = p.heldCount() < before
+		}
+		if !more {
+			p.tried = p.b.Stats().NextSeq
+			p.expireHeads()
+			p.trim()
+		}
+	}
+	p.sendLetters()
+	return more
+}
+
+func (p *Process) heldCount() (held int) {
+	for _, n := range p.order {
+		held += n.held.Len() + n.heldLetters.Len()
+	}
+	return held
+}
+
 // Counters are as of now.
 func (p *Process) Counters() Counters {
-	c := Counters{Unacked: len(p.unacked), Consumers: p.consumers.count, Defects: p.defects}
+	c := Counters{
+		Unacked: len(p.unacked), Consumers: p.consumers.count, Defects: p.defects, Dying: len(p.dying), Held: p.heldCount(),
+	}
 	for _, n := range p.order {
-		c.Held += n.held.Len()
 		if n.awaited {
 			c.Waiting++
 		}

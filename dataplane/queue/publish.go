@@ -26,7 +26,11 @@ func (p *Process) publish(n *node, m *protocol.Publish) {
 		return
 	}
 	for i := range m.Items {
-		if n.held.Len() > 0 || !p.take(n, &m.Items[i]) {
+		if o := n.refs[m.Items[i].Ref]; o != nil && IsLetter(o.id) {
+			if n.heldLetters.Len() > 0 || !p.take(n, &m.Items[i]) {
+				n.heldLetters.Push(m.Items[i])
+			}
+		} else if n.held.Len() > 0 || !p.take(n, &m.Items[i]) {
 			n.held.Push(m.Items[i])
 		}
 	}
@@ -36,6 +40,14 @@ func (p *Process) publish(n *node, m *protocol.Publish) {
 func (p *Process) WindowOpen() {
 	if !p.active() || len(p.order) == 0 {
 		return
+	}
+	for _, n := range p.order {
+		for n.heldLetters.Len() > 0 && p.active() {
+			if !p.take(n, n.heldLetters.At(0)) {
+				return
+			}
+			n.heldLetters.Pop()
+		}
 	}
 	const turn = 64
 	for idle := 0; idle < len(p.order) && p.active(); {
@@ -61,17 +73,28 @@ func (p *Process) take(n *node, item *protocol.PublishItem) bool {
 		return true
 	}
 	o := n.refs[item.Ref]
-	if o == nil { // confirmed while its repeat waited here, and then closed
-		p.credit(n, item)
+	if o == nil || o.node != n { // confirmed while its repeat waited here, and then closed; or a letter that moved
+		if o == nil {
+			p.credit(n, nil, item)
+		}
 		return true
+	}
+	ruling := accept
+	if !item.Void {
+		if ruling = p.judge(o, item); ruling == wait {
+			p.waiting = true
+			return false
+		}
 	}
 	var taken Taken
 	var seq uint64
 	var err error
-	refuse := p.short && !item.Void
-	if item.Void || refuse {
-		taken, err = p.b.Refuse(o.id, item.Number)
+	if item.Void || ruling == refuse {
+		if taken, err = p.b.Refuse(o.id, item.Number); taken == TakenNew && !item.Void {
+			taken = TakenRefused
+		}
 	} else {
+		p.stamp(&item.Message)
 		taken, seq, err = p.b.Publish(o.id, backingqueue.Entry{Number: item.Number, Message: item.Message})
 	}
 	if err != nil {
@@ -81,14 +104,18 @@ func (p *Process) take(n *node, item *protocol.PublishItem) bool {
 	if taken == TakenFull {
 		return false
 	}
-	p.credit(n, item)
+	p.credit(n, o, item)
 	if taken == TakenGap {
 		p.defects++
 	} else {
 		o.taken = max(o.taken, item.Number)
 	}
-	if refuse && taken == TakenNew {
-		taken = TakenRefused
+	if taken == TakenNew && !item.Void {
+		p.published(seq, item.Message.Priority)
+		if ruling == deadLetter {
+			p.doom(seq, dying{reason: ReasonDropped, size: int64(len(item.Message.Body))})
+			taken = TakenRefused
+		}
 	}
 	p.answer(n, o, item, taken)
 	if len(p.missing) > 0 {
@@ -165,7 +192,11 @@ func (p *Process) result(n *node, r protocol.Result) {
 	c.Results = append(c.Results, r)
 }
 
-func (p *Process) credit(n *node, item *protocol.PublishItem) {
+// credit gives back what a publish took of the node's window; letters take none.
+func (p *Process) credit(n *node, o *originState, item *protocol.PublishItem) {
+	if o != nil && IsLetter(o.id) {
+		return
+	}
 	c := p.confirmOf(n)
 	c.Credit.Count++
 	if item.Void {
@@ -183,6 +214,21 @@ func (p *Process) detachOrigin(o *originState) {
 	o.closing = true
 	p.voidMissing(func(k missingKey) bool { return k.origin == o.id })
 	p.closeIfStable(o)
+}
+
+// loseOrigin: the node speaks of the origin no more. A letter's source may be master elsewhere by now, so its line stays until
+// that one says that it never sends it again.
+func (p *Process) loseOrigin(o *originState) {
+	if !IsLetter(o.id) {
+		p.detachOrigin(o)
+		return
+	}
+	if o.node.refs[o.ref] == o {
+		delete(o.node.refs, o.ref)
+	}
+	if !o.closing {
+		delete(p.origins, o.id)
+	}
 }
 
 func (p *Process) closeIfStable(o *originState) {

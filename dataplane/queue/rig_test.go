@@ -15,18 +15,20 @@ import (
 
 // rig drives one queue process and the attachments of nodes a, b, c by hand: run carries messages until nothing moves.
 type rig struct {
-	t      *testing.T
-	opt    queue.Options
-	proc   *queue.Process
-	b      *fake
-	epoch  uint64
-	master string
-	atts   map[string]*origin.Attachment
-	cut    map[string]bool // no link to the master: messages wait
-	wires  map[string][]protocol.Message
-	seen   []string // what channels and the owner were told
-	ids    map[string]uint64
-	call   *origin.Reply
+	t       *testing.T
+	opt     queue.Options
+	proc    *queue.Process
+	b       *fake
+	epoch   uint64
+	master  string
+	atts    map[string]*origin.Attachment
+	cut     map[string]bool // no link to the master: messages wait
+	wires   map[string][]protocol.Message
+	seen    []string // what channels and the owner were told
+	ids     map[string]uint64
+	call    *origin.Reply
+	letters []queue.Letter
+	now     int64
 }
 
 func nid(name string) protocol.NodeID { return protocol.NodeID{Name: name, Incarnation: 1} }
@@ -125,6 +127,7 @@ func (r *rig) run() {
 				moved = true
 			}
 		}
+		r.proc.SetTime(r.now)
 		outs, more, err := r.proc.Flush(true)
 		r.must(err)
 		for _, o := range outs {
@@ -133,6 +136,13 @@ func (r *rig) run() {
 				r.seen = append(r.seen, "first consumer")
 			case queue.LastConsumerGone:
 				r.seen = append(r.seen, "unused")
+			case queue.Unused:
+				r.seen = append(r.seen, "expires")
+			case queue.DeadLetter:
+				r.letters = append(r.letters, o.Letter)
+				r.seen = append(r.seen, fmt.Sprintf("letter %s %d", o.Letter.Message.Body, o.Letter.Reason))
+			case queue.LettersBuried:
+				r.seen = append(r.seen, fmt.Sprintf("buried %d", len(o.Positions)))
 			case queue.ToNode:
 				if a := r.atts[o.Node.Name]; a != nil && !r.cut[o.Node.Name] {
 					a.Handle(nid(r.master), o.Message)
@@ -201,6 +211,28 @@ func (r *rig) want(lines ...string) {
 		r.t.Fatalf("seen:\n%s\nwant:\n%s", got, want)
 	}
 	r.seen = nil
+}
+
+// at moves the clock.
+func (r *rig) at(now int64) {
+	r.t.Helper()
+	r.now = now
+	r.proc.SetTime(now)
+	r.run()
+}
+
+func (r *rig) set(s queue.Settings) {
+	r.t.Helper()
+	r.proc.Configure(s)
+	r.run()
+}
+
+// send publishes a message through channel c of node n.
+func (r *rig) send(n string, c uint64, m message.Message) {
+	r.t.Helper()
+	_, err := r.atts[n].Publish(ch(c), m)
+	r.must(err)
+	r.run()
 }
 
 // pub publishes bodies through channel c of node n.
@@ -284,4 +316,11 @@ var _ queue.OriginTable = (*fake)(nil)
 
 func ranges(first, last uint64) []backingqueue.Range {
 	return []backingqueue.Range{{First: first, Last: last}}
+}
+
+func positions(ls ...queue.Letter) (ps []protocol.Position) {
+	for _, l := range ls {
+		ps = append(ps, l.Position)
+	}
+	return ps
 }

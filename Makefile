@@ -15,7 +15,7 @@ build:
 	@for t in $(TOOLS); do ln -sf warren bin/$$t; done
 
 run: build
-	bin/warren cluster start --nodes 3 --dir .warren
+	bin/warren cluster start --nodes 3
 
 test: build
 	$(GO) test -timeout 280s ./...

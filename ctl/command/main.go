@@ -79,6 +79,7 @@ func newApp(name string, env Env, server RunServer) *cli.App {
 	commands = append(
 		commands,
 		clusterCommand(env),
+		clientCommand(env),
 		&cli.Command{Name: "ctl", Usage: "rabbitmqctl: operate a node or cluster"},
 		&cli.Command{Name: "queues", Usage: "rabbitmq-queues"},
 		&cli.Command{Name: "diagnostics", Usage: "rabbitmq-diagnostics"},

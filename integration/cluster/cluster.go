@@ -401,3 +401,13 @@ func (c *Cluster) ResidentMemory(i int) int {
 	}
 	return pages * os.Getpagesize()
 }
+
+// Shell makes a command line of the shell in which bin/ holds the programs under test and nodes are found by name.
+func (c *Cluster) Shell(line string) *exec.Cmd {
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	c.t.Cleanup(cancel)
+	dir := filepath.Dir(c.bin)
+	cmd := exec.CommandContext(ctx, "sh", "-c", strings.ReplaceAll(line, "bin/", dir+"/"))
+	cmd.Env, cmd.WaitDelay = c.env(), time.Second
+	return cmd
+}

@@ -59,4 +59,3 @@ func TestFirstSessionOfTheReadme(t *testing.T) {
 		}
 	}
 }
-

@@ -56,6 +56,7 @@ var usage = `usage: warren-bench MEASUREMENT [flags]
   latency      at a fixed rate (--rate), or with --rate 0 and -c 1 one message at a time
   failover     the master's node is killed (--failure kill) or stopped (stop) under load
   sync         a queue's mirrors are synchronised under load
+  rolling      every node in turn is stopped in good order and started again under load
   ring         the ring alone, without AMQP and storage
   report       tables and pictures of the JSON files that are named
 
@@ -111,7 +112,7 @@ func (o *options) set(stderr io.Writer) *flag.FlagSet {
 	fs.Var(&o.depths, "depth", "sync: messages in the queue, a list (default 100k)")
 	fs.Var(&o.bodies, "bodies", "sync: message sizes, a list (default -s)")
 	fs.Var(&o.batches, "batch-size", "sync: ha-sync-batch-size, a list; 0 is the broker's default")
-	fs.Var(&o.strategies, "strategy", "sync: Warren's strategies, a list of online and blocking")
+	fs.Var(&o.strategies, "strategy", "sync: Warren's strategies, a list of online, blocking and delta (a mirror's node was away)")
 	fs.Float64Var(&p.SideRate, "side-rate", 200, "sync: messages per second of the producers and consumers beside it")
 	fs.BoolVar(&p.Prove, "prove", true, "sync: kill the master afterwards and count what the promoted mirror has")
 	o.setClusters(fs)
@@ -147,7 +148,7 @@ func (o *options) window() int {
 }
 
 func (o *options) rate() float64 {
-	if o.measurement == "latency" || o.measurement == "failover" {
+	if o.measurement == "latency" || o.measurement == "failover" || o.measurement == "rolling" {
 		return 2000
 	}
 	return 0

@@ -55,6 +55,8 @@ func dispatch(ctx context.Context, measurement string, args []string, stdout, st
 		run = measure.FailoverRun
 	case "sync":
 		run = measure.SyncRun
+	case "rolling":
+		run = measure.Rolling
 	case "report", "ring":
 	case "help", "-h", "--help":
 		fmt.Fprint(stdout, usage)
@@ -220,7 +222,7 @@ func (s *session) turns(ctx context.Context, targets []measure.Target) error {
 		for run := range s.o.runs {
 			for _, t := range targets {
 				done++
-				if t.Cluster.Name() != "warren" && w.Strategy != measure.StrategyDefault {
+				if t.Cluster.Name() != "warren" && w.Strategy != measure.StrategyDefault && w.Strategy != measure.StrategyDelta {
 					continue // a strategy is Warren's; elsewhere the default is measured
 				}
 				err := s.one(ctx, t, w, run+1, fmt.Sprintf("%d/%d", done, total))

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"warren/bench/ledger"
 	"warren/bench/load"
 )
 
@@ -71,13 +72,20 @@ func FailoverRun(ctx context.Context, t Target, p Params) (_ *Result, err error)
 	if err := finish(ctx, g, p); err != nil {
 		return nil, err
 	}
-	r.Counts, r.Failover = g.Counts(), f
-	f.Doubled, f.Unmarked = r.Counts.Doubled, r.Counts.Doubled-r.Counts.Redelivered
+	r.Counts = g.Counts()
+	r.Failover = outcome(g, p.Failure, r.Counts)
+	r.Failover.FirstConfirm, r.Failover.FirstDelivery = f.FirstConfirm, f.FirstDelivery
+	r.ConfirmSeries, r.DeliverSeries = points(g.Publishers[0].Series()), points(g.Consumers[0].Series())
+	return r, g.Verify(after.Confirmed)
+}
+
+// outcome is what a failure did to the messages. Lost is 0: a measurement that lost one gives no result.
+func outcome(g *load.Group, failure string, c ledger.Counts) *Failover {
+	f := &Failover{Failure: failure, Doubled: c.Doubled, Unmarked: c.Doubled - c.Redelivered}
 	for _, p := range g.Publishers {
 		f.Reconnects += p.Reconnects()
 	}
-	r.ConfirmSeries, r.DeliverSeries = points(g.Publishers[0].Series()), points(g.Consumers[0].Series())
-	return r, g.Verify(after.Confirmed)
+	return f
 }
 
 // masterOf finds the node of a queue's master among the cluster's nodes; if the broker does not say, it is where the queue was

@@ -20,6 +20,8 @@ type fakeCluster struct {
 	queue  func(name string) peer.Queue
 	onSync func()
 	killed int
+
+	startedAgain int
 }
 
 func (c *fakeCluster) Name() string    { return "fake" }
@@ -49,8 +51,12 @@ func (c *fakeCluster) Kill(context.Context, int) (time.Time, error) {
 	return time.Now(), nil
 }
 func (c *fakeCluster) StopNode(context.Context, int) (time.Time, error) { return time.Now(), nil }
-func (c *fakeCluster) StartNode(context.Context, int) error             { return nil }
-func (c *fakeCluster) Shutdown(context.Context) error                   { return nil }
+func (c *fakeCluster) StartNode(context.Context, int) error {
+	c.startedAgain++
+	return nil
+}
+
+func (c *fakeCluster) Shutdown(context.Context) error { return nil }
 
 var mirrors = []string{"b", "c"}
 
@@ -195,6 +201,52 @@ func TestSyncFailsWhenTheBrokerBreaksItsWord(t *testing.T) {
 			}
 			if err == nil && (r.Sync.PerSec <= 0 || !r.Sync.Proved || c.killed != 1) {
 				t.Errorf("%+v, %d killed", r.Sync, c.killed)
+			}
+		})
+	}
+}
+
+func TestDelta(t *testing.T) {
+	tg, c := target(t, fakebroker.Faults{}, Mirrored)
+	c.queue = func(name string) peer.Queue {
+		if name == namePrefix+"mirrored.delta.1" && c.killed > c.startedAgain {
+			return peer.Queue{Mirrors: mirrors[:1], Synced: mirrors[:1]}
+		}
+		return peer.Queue{Mirrors: mirrors, Synced: mirrors}
+	}
+	p := params()
+	p.Strategy = StrategyDelta
+	r, err := SyncRun(t.Context(), tg, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Sync.Seconds <= 0 || r.Sync.Proved || c.killed != 1 || c.startedAgain != 1 {
+		t.Errorf("%+v, %d killed, %d started again", r.Sync, c.killed, c.startedAgain)
+	}
+	c.killed, c.startedAgain = 0, 1 // the list never says that a mirror is missing
+	if _, err := SyncRun(t.Context(), tg, p); !errors.Is(err, ErrNothingToSync) {
+		t.Errorf("a mirror that never went: %v", err)
+	}
+}
+
+func TestRolling(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		faults fakebroker.Faults
+		want   error
+	}{{"well", fakebroker.Faults{HangUp: 70}, nil}, {"a confirmed message is lost", fakebroker.Faults{Lose: 30}, load.ErrLost}} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			tg, c := target(t, tc.faults, Mirrored)
+			r, err := Rolling(t.Context(), tg, params())
+			if !errors.Is(err, tc.want) || (err == nil) != (tc.want == nil) {
+				t.Fatalf("error %v, want %v", err, tc.want)
+			}
+			if c.startedAgain != 3 {
+				t.Errorf("%d nodes were started again", c.startedAgain)
+			}
+			if err == nil && r.Counts.Confirmed == 0 {
+				t.Errorf("%+v", r.Counts)
 			}
 		})
 	}

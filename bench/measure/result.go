@@ -66,6 +66,9 @@ type Params struct {
 	Prove     bool    `json:"prove,omitempty"`      // sync: kill the master and count what the mirror has
 }
 
+// tail is how long a load goes on before and after what is measured takes place.
+func (p Params) tail() time.Duration { return min(time.Second, p.Duration) }
+
 // Latency is a distribution, in milliseconds.
 type Latency struct {
 	N    uint64  `json:"n"`
@@ -131,7 +134,6 @@ type Failover struct {
 	Failure       string  `json:"failure"`
 	FirstConfirm  float64 `json:"first_confirm_ms"`  // from the failure to the first confirm of a message that was due after it
 	FirstDelivery float64 `json:"first_delivery_ms"` // the same for deliveries
-	NewMaster     string  `json:"new_master,omitempty"`
 	Lost          uint64  `json:"lost"`
 	Doubled       uint64  `json:"doubled"` // deliveries of a message that had been delivered before
 	Unmarked      uint64  `json:"doubled_without_redelivered"`

@@ -17,6 +17,8 @@ const (
 	StrategyDefault  = ""         // whatever the broker does when it is told nothing
 	StrategyBlocking = "blocking" // of Warren's policies
 	StrategyOnline   = "online"
+	// StrategyDelta is no policy: a mirror's node is killed and comes back with what it has, see deltaRun.
+	StrategyDelta = "delta"
 )
 
 const (
@@ -72,8 +74,8 @@ type side struct {
 	confirmed       uint64
 }
 
-func startSide(g *load.Group, t Target, q queue, p Params) *side {
-	addresses := uris(t, q, ConnectOther) // not on the first node: it is killed for the proof
+func startSide(g *load.Group, t Target, q queue, p Params, connect string) *side {
+	addresses := uris(t, q, connect)
 	s := &side{since: time.Now()}
 	s.c = g.Consume(load.ConsumerConfig{URIs: addresses, Queue: q.name, Prefetch: sidePrefetch, AckEvery: 1, Rate: p.SideRate})
 	s.p = g.Publish(load.PublisherConfig{
@@ -112,6 +114,9 @@ func SyncRun(ctx context.Context, t Target, p Params) (_ *Result, err error) {
 	if t.Kind != Mirrored {
 		return nil, fmt.Errorf("synchronisation of a %s queue: %w", t.Kind, peer.ErrUnsupported)
 	}
+	if p.Strategy == StrategyDelta {
+		return deltaRun(ctx, t, p)
+	}
 	if err := canSync(ctx, t); err != nil {
 		return nil, err
 	}
@@ -123,8 +128,9 @@ func SyncRun(ctx context.Context, t Target, p Params) (_ *Result, err error) {
 	if err != nil {
 		return nil, err
 	}
-	own, neighbour := startSide(g, t, queues[0], p), startSide(g, t, queues[1], p)
-	if err := g.Run(ctx, time.Second); err != nil {
+	// Not on the first node: it is killed for the proof.
+	own, neighbour := startSide(g, t, queues[0], p, ConnectOther), startSide(g, t, queues[1], p, ConnectOther)
+	if err := g.Run(ctx, min(time.Second, p.Warmup)); err != nil {
 		return nil, err
 	}
 	own.cut()
@@ -171,24 +177,32 @@ func fillQueue(ctx context.Context, g *load.Group, t Target, p Params) ([]queue,
 		return nil, err
 	}
 	queues := []queue{q}
-	fill := g.Publish(load.PublisherConfig{
+	if err := fill(ctx, g, t, q, p); err != nil {
+		return queues, err
+	}
+	others, err := prepare(ctx, t, "neighbour", 1)
+	return append(queues, others...), err
+}
+
+// fill publishes as many messages as the queue is to have.
+func fill(ctx context.Context, g *load.Group, t Target, q queue, p Params) error {
+	f := g.Publish(load.PublisherConfig{
 		URIs: uris(t, q, ConnectMaster), Queue: q.name, Size: p.Size, Persistent: p.Persistent, Window: fillWindow, Messages: uint64(p.Depth),
 	})
 	ctx, cancel := context.WithTimeout(ctx, fillLimit)
 	defer cancel()
 	select {
-	case <-fill.Done():
+	case <-f.Done():
 	case <-ctx.Done():
-		return queues, fmt.Errorf("fill %q: %w", q.name, ctx.Err())
+		return fmt.Errorf("fill %q: %w", q.name, ctx.Err())
 	}
-	if fill.Err() != nil {
-		return queues, fill.Err()
+	if f.Err() != nil {
+		return f.Err()
 	}
-	if n := fill.Book().Counts().Confirmed; n != uint64(p.Depth) {
-		return queues, fmt.Errorf("fill %q: %d of %d were confirmed: %w", q.name, n, p.Depth, load.ErrClaim)
+	if n := f.Book().Counts().Confirmed; n != uint64(p.Depth) {
+		return fmt.Errorf("fill %q: %d of %d were confirmed: %w", q.name, n, p.Depth, load.ErrClaim)
 	}
-	others, err := prepare(ctx, t, "neighbour", 1)
-	return append(queues, others...), err
+	return nil
 }
 
 // synchronise gives the queue mirrors and synchronises them. cut is called just before.
@@ -215,7 +229,7 @@ func synchronise(ctx context.Context, g *load.Group, t Target, p Params, name st
 		return nil, err
 	}
 	// What was held up during the synchronisation shows in the moment after it.
-	if err := g.Run(ctx, time.Second); err != nil {
+	if err := g.Run(ctx, p.tail()); err != nil {
 		return nil, err
 	}
 	listed, err := awaitListed(ctx, t, name, want)

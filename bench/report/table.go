@@ -62,6 +62,8 @@ func Rows(results []*measure.Result) []Row {
 func work(r *measure.Result) string {
 	p := r.Params
 	switch r.Measurement {
+	case "rolling":
+		return fmt.Sprintf("rolling restart, %.0f/s × %d B", p.Rate, p.Size)
 	case "failover":
 		return fmt.Sprintf("failover %s, %.0f/s × %d B", p.Failure, p.Rate, p.Size)
 	case "sync":
@@ -131,7 +133,7 @@ func syncColumns() []column {
 
 func columnsFor(measurement string) []column {
 	switch measurement {
-	case "failover":
+	case "failover", "rolling":
 		return failoverColumns()
 	case "sync":
 		return syncColumns()
@@ -178,7 +180,7 @@ func Markdown(w io.Writer, results []*measure.Result) error {
 
 func tables(results []*measure.Result, write func(measurement string, header []string, lines [][]string) error) error {
 	rows := Rows(results)
-	for _, m := range []string{"throughput", "latency", "failover", "sync"} {
+	for _, m := range []string{"throughput", "latency", "failover", "rolling", "sync"} {
 		columns := columnsFor(m)
 		header := []string{"target", "work", "runs"}
 		for _, c := range columns {

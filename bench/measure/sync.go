@@ -263,7 +263,8 @@ func awaitListed(ctx context.Context, t Target, name string, want int) (time.Tim
 		}
 		select {
 		case <-ctx.Done():
-			return now, ctx.Err()
+			return now, fmt.Errorf("wait until the %d mirrors of %q are synchronised (%d are, of %d): %w", want, name, len(q.Synced),
+				len(q.Mirrors), ctx.Err())
 		case <-time.After(readyPoll):
 		}
 	}

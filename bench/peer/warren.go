@@ -3,6 +3,8 @@ package peer
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -33,6 +35,12 @@ func Warren(ctx context.Context, binary, dir string, nodes, portOffset int) (Clu
 	}
 	first := c.Nodes()[0]
 	w := &warren{binary: binary, version: strings.TrimSpace(string(out)), cluster: c}
+	// A registry of its own, so that it stands beside a cluster of the user's whose nodes have the same names.
+	runtime := filepath.Join(dir, "run")
+	if err := os.MkdirAll(runtime, 0o700); err != nil {
+		return nil, fmt.Errorf("start warren: %w", err)
+	}
+	w.env = []string{"XDG_RUNTIME_DIR=" + runtime}
 	w.argv = []string{binary, "ctl", "--address", first.InternodeAddress(), "--cookie-file", first.CookieFile}
 	running := 0
 	for _, n := range c.Nodes() {
@@ -44,7 +52,7 @@ func Warren(ctx context.Context, binary, dir string, nodes, portOffset int) (Clu
 		return w, nil
 	}
 	w.started = running == 0
-	_, err = runTool(ctx, nil, binary, "cluster", "start", "--detach", "--nodes", strconv.Itoa(nodes), "--dir", dir,
+	_, err = runTool(ctx, w.env, binary, "cluster", "start", "--detach", "--nodes", strconv.Itoa(nodes), "--dir", dir,
 		"--port-offset", strconv.Itoa(portOffset))
 	if err != nil {
 		return nil, err
@@ -139,19 +147,17 @@ func (w *warren) Kill(_ context.Context, node int) (time.Time, error) {
 }
 
 func (w *warren) clusterCommand(ctx context.Context, args ...string) error {
-	_, err := runTool(ctx, nil, append(append([]string{w.binary, "cluster"}, args...), "--dir", w.cluster.Dir())...)
+	_, err := runTool(ctx, w.env, append([]string{w.binary, "cluster", args[0], "--dir", w.cluster.Dir()}, args[1:]...)...)
 	return err
 }
 
 func (w *warren) StopNode(ctx context.Context, node int) (time.Time, error) {
 	at := time.Now()
-	_, err := runTool(ctx, nil, w.binary, "cluster", "stop-node", "--dir", w.cluster.Dir(), strconv.Itoa(node+1))
-	return at, err
+	return at, w.clusterCommand(ctx, "stop-node", strconv.Itoa(node+1))
 }
 
 func (w *warren) StartNode(ctx context.Context, node int) error {
-	_, err := runTool(ctx, nil, w.binary, "cluster", "start-node", "--dir", w.cluster.Dir(), strconv.Itoa(node+1))
-	return err
+	return w.clusterCommand(ctx, "start-node", strconv.Itoa(node+1))
 }
 
 func (w *warren) Shutdown(ctx context.Context) error {

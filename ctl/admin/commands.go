@@ -74,6 +74,7 @@ func handlers() map[string]handler {
 	maps.Copy(all, mirroringHandlers())
 	maps.Copy(all, accessHandlers())
 	maps.Copy(all, clientHandlers())
+	maps.Copy(all, lifecycleHandlers())
 	return all
 }
 

@@ -25,6 +25,7 @@ const (
 	CodeAlreadyExists Code = "already_exists" //
 	CodeDenied        Code = "denied"         // a wrong password, or a user that may not log in
 	CodePattern       Code = "pattern"        // a regular expression that does not compile; Text is its fault, "TEXT",OFFSET
+	CodeUnreachable   Code = "unreachable"    // another node that the request needs; Text says why, one reason a line
 	CodeRefused       Code = "refused"        // not possible in the present state; Text says why
 )
 

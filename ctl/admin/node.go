@@ -12,6 +12,7 @@ import (
 // tool and the form of the text. Any other error reaches the operator as CodeInternal with its text.
 type Node interface {
 	Mirroring
+	Lifecycle
 
 	// Status describes this node. It never asks another one.
 	Status(ctx context.Context) (NodeStatus, error)

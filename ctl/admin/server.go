@@ -155,6 +155,11 @@ func (s *server) run(ctx context.Context, req request) (err error) {
 			err = Errorf(CodeInternal, "%s: panic: %v\n%s", req.Command, r, debug.Stack())
 		}
 	}()
+	if g, ok := s.node.(Gate); ok {
+		if err := g.Allow(req.Command); err != nil {
+			return err
+		}
+	}
 	if req.Version != Version {
 		return Errorf(CodeBadRequest, "admin protocol version %d is not spoken here, but %d", req.Version, Version)
 	}

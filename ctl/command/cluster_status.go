@@ -55,7 +55,7 @@ func alarmTexts(alarms []admin.NodeText) (lines []string) {
 
 func maintenance(n admin.NodeInfo) string {
 	if n.Status == "draining" {
-		return "under maintenance"
+		return "marked for maintenance"
 	}
 	return "not under maintenance"
 }

@@ -29,6 +29,7 @@ func commands() []command {
 	}
 	for _, family := range [][]command{
 		userCommands(), permissionCommands(), vhostCommands(), limitCommands(), parameterCommands(),
+		membershipCommands(), upgradeCommands(),
 		absentCommands(),
 	} {
 		all = append(all, family...)

@@ -25,6 +25,7 @@ type fakeNode struct {
 	users     []admin.UserInfo
 	invalid   map[string]string // policy definition or pattern → the validator's text
 	stopped   bool
+	critical  []admin.QueueName
 	queueErr  error // at the end of ListQueues
 	hang      bool  // Status never answers
 

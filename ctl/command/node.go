@@ -64,10 +64,18 @@ func awaitStartupCommand() command {
 		name: "await_startup", tools: []string{toolCtl}, group: "Nodes",
 		summary: "Waits for the RabbitMQ application to start on the target node",
 		run: withClient(func(ctx context.Context, c *call, node Client) error {
-			return waitFor(ctx, func() (bool, error) {
+			stopped := false
+			err := waitFor(ctx, func() (bool, error) {
 				status, err := node.Status(ctx)
+				if err == nil {
+					stopped = status.State == stoppedState
+				}
 				return status.Running, err
 			})
+			if stopped && (errors.Is(err, context.DeadlineExceeded) || admin.CodeOf(err) == admin.CodeTimeout) {
+				return errorf(exitUnavailable, "rabbit_is_not_running")
+			}
+			return err
 		}),
 	}
 }

@@ -38,6 +38,9 @@ func recordedState(file string) *fakeNode {
 	if strings.HasPrefix(file, "policy-") {
 		f.strict, f.invalid = true, nil
 	}
+	if strings.HasPrefix(file, "lifecycle") {
+		f.critical = []admin.QueueName{{VHost: "/", Name: "late"}}
+	}
 	if strings.HasPrefix(file, "down") {
 		f.queues = downQueues()
 		return f

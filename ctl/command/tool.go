@@ -52,8 +52,9 @@ type command struct {
 	flags   []flag
 	least   int // positional arguments
 	most    int
-	running bool          // needs a node that runs; this is found out before the banner
-	limit   time.Duration // time limit if -t gives none; 0: defaultLimit
+	running bool                               // needs a node that runs; this is found out before the banner
+	require func(context.Context, *call) error // what else it needs of the node, found out before the banner
+	limit   time.Duration                      // time limit if -t gives none; 0: defaultLimit
 	check   func(*call) error
 	banner  func(*call) []string
 	run     func(context.Context, *call) error
@@ -169,6 +170,11 @@ func (c *call) execute(ctx context.Context) error {
 	}
 	if c.command.running {
 		if err := c.requireRunning(ctx); err != nil {
+			return err
+		}
+	}
+	if c.command.require != nil {
+		if err := c.command.require(ctx, c); err != nil {
 			return err
 		}
 	}

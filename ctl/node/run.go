@@ -20,18 +20,47 @@ func Run(ctx context.Context, cfg command.ServerConfig) error {
 		return err
 	}
 	defer stopDebug()
-	n, err := broker.Start(broker.Config{
-		Config: cfg.Config, Node: cfg.Node, DataDir: cfg.DataDir, Cookie: cfg.Cookie, Version: cfg.Version, Log: cfg.Log,
-		Admin: func(n *broker.Node, conn net.Conn) {
-			if err := admin.Serve(ctx, conn, &adapter{n, cfg}); err != nil && ctx.Err() == nil {
-				cfg.Log.Debug("an operator's connection ended", "error", err)
-			}
-		},
-	})
-	if err != nil {
-		return err
+	serve := func(conn net.Conn, node admin.Node) {
+		if err := admin.Serve(ctx, conn, node); err != nil && ctx.Err() == nil {
+			cfg.Log.Debug("an operator's connection ended", "error", err)
+		}
 	}
-	return n.Run(ctx)
+	settings := broker.Config{
+		Config: cfg.Config, Node: cfg.Node, DataDir: cfg.DataDir, Cookie: cfg.Cookie, Version: cfg.Version, Log: cfg.Log,
+		Admin: func(n *broker.Node, conn net.Conn) { serve(conn, &adapter{n, cfg}) },
+	}
+	for next := broker.NextNode; ; {
+		switch next {
+		case broker.NextNode:
+			next, err = runNode(ctx, settings)
+		case broker.NextStopped:
+			next, err = runStopped(ctx, settings, func(s *broker.Stopped, conn net.Conn) { serve(conn, &stopped{s: s, cfg: cfg}) })
+		default:
+			return nil
+		}
+		if err != nil || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+func runNode(ctx context.Context, settings broker.Config) (broker.Next, error) {
+	n, err := broker.Start(settings)
+	if err != nil {
+		return broker.NextNothing, err
+	}
+	if err := n.Run(ctx); err != nil {
+		return broker.NextNothing, err
+	}
+	return n.Next(), nil
+}
+
+func runStopped(ctx context.Context, settings broker.Config, serve func(*broker.Stopped, net.Conn)) (broker.Next, error) {
+	s, err := broker.StartStopped(settings, serve)
+	if err != nil {
+		return broker.NextNothing, err
+	}
+	return s.Run(ctx)
 }
 
 // serveDebug serves profiles on the loopback address that the configuration names, if any.

@@ -23,7 +23,8 @@ func (a *adapter) Status(context.Context) (admin.NodeStatus, error) {
 	runtime.ReadMemStats(&mem)
 	s := admin.NodeStatus{
 		Name: a.cfg.Node, Version: a.cfg.Version, GoVersion: runtime.Version(), OS: runtime.GOOS + "/" + runtime.GOARCH,
-		PID: os.Getpid(), Uptime: a.n.Uptime(), Running: a.n.Serving(), State: "running",
+		PID: os.Getpid(), Uptime: a.n.Uptime(), Running: a.n.Serving() || a.n.InMaintenance() && a.n.Paused() == "",
+		State: "running", Maintenance: a.n.InMaintenance(),
 		DataDir: a.cfg.DataDir, RaftDir: filepath.Join(a.cfg.DataDir, "raft"),
 		MemoryTotal: mem.Sys - mem.HeapReleased,
 		MemoryBreakdown: []admin.MemoryShare{
@@ -102,7 +103,7 @@ func (a *adapter) ClusterStatus(context.Context) (admin.ClusterStatus, error) {
 		return admin.ClusterStatus{}, fmt.Errorf("read the members of the metadata group: %w", err)
 	}
 	leader := a.n.Leader()
-	s := admin.ClusterStatus{Node: a.cfg.Node, HasLeader: leader != "", Paused: a.n.Paused(), Listeners: a.listeners()}
+	s := admin.ClusterStatus{FeatureFlags: a.featureFlags(), Node: a.cfg.Node, HasLeader: leader != "", Paused: a.n.Paused(), Listeners: a.listeners()}
 	a.n.View(func(st *state.State) {
 		s.ClusterName = st.ClusterName()
 		for _, m := range members {

@@ -32,12 +32,12 @@ func (l *life) pauseChanged() { l.spawn(l.followPause) }
 func (l *life) followPause() {
 	l.clientsMu.Lock()
 	defer l.clientsMu.Unlock()
-	why := l.node.Paused()
+	why := l.whyNoClients()
 	switch {
 	case !l.serving || l.ctx.Err() != nil:
 	case why != "" && l.clients != nil:
 		l.log.Warn("clients are sent away", "reason", why)
-		l.closeClients("the node is paused: " + why)
+		l.closeClients(why)
 	case why == "" && l.clients == nil:
 		if err := l.openClients(); err != nil {
 			l.fail(err)

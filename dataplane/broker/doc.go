@@ -16,6 +16,8 @@
 //	join.go        how a copy enters a view: offers, recovery of queues that are down
 //	moves.go      planned moves of a master: by policy, by hand, when the node stops
 //	promote.go    an operator's promotion of a copy of a queue that is down
+//	maintenance.go drain, revive, forgetting a node, which queues depend on this node
+//	stopped.go     a node whose application is stopped: reset, join
 //	membership.go  what nodes ask each other that are not linked; leaving; addresses
 //	upkeep.go     what only time brings about: stand-ins for members that stay away
 //	stall.go      who holds up a ring, and what is done about it

@@ -266,6 +266,10 @@ func (l *life) apply(index uint64, changes []state.Change) {
 		switch c.Kind {
 		case state.NodeChanged:
 			l.nodeChanged(c.Node)
+		case state.NodeForgotten:
+			l.mu.Lock()
+			delete(l.nodes, c.OldNode.Name)
+			l.mu.Unlock()
 		case state.QueueCreated, state.QueueChanged:
 			l.logChange(c.OldQueue, c.Queue)
 			l.queueChanged(c.Queue)
@@ -289,6 +293,9 @@ func (l *life) nodeChanged(n *state.Node) {
 	l.nodes[n.Name] = n
 	up := l.upNodes()
 	l.mu.Unlock()
+	if n.Name == l.self.Name {
+		l.pauseChanged()
+	}
 	if old != nil && old.Status.Up() == n.Status.Up() && old.Incarnation == n.Incarnation {
 		return
 	}

@@ -22,7 +22,8 @@ import (
 const (
 	askStanding = "standing" // how far is the other with its cluster
 	askEnter    = "enter"    // let Node, which is empty, in
-	askKnows    = "knows"    // is Node a member of cluster Cluster
+	askKnows    = "knows"    // is Node a member
+	askLeave    = "leave"    // take Node, which is not up, out
 
 	membershipTimeout = 10 * time.Second
 	maxMembership     = 64 << 10 // bytes
@@ -30,10 +31,9 @@ const (
 )
 
 type membershipQuestion struct {
-	Kind    string `msgpack:"kind"`
-	Node    string `msgpack:"node"`
-	Addr    string `msgpack:"addr"`
-	Cluster string `msgpack:"cluster"`
+	Kind string `msgpack:"kind"`
+	Node string `msgpack:"node"`
+	Addr string `msgpack:"addr"`
 }
 
 type membershipAnswer struct {
@@ -75,6 +75,10 @@ func (n *Node) answerMembership(conn net.Conn) {
 		}
 	case askKnows:
 		a.Known, err = n.meta.KnowsMember(ctx, q.Node)
+	case askLeave:
+		if err = n.ForgetNode(ctx, q.Node); errors.Is(err, ErrNotMember) {
+			err = nil
+		}
 	default:
 		err = fmt.Errorf("unknown question %q", q.Kind)
 	}
@@ -87,10 +91,10 @@ func (n *Node) answerMembership(conn net.Conn) {
 }
 
 // askMembership asks the node at addr; a refusal there is an error here.
-func (n *Node) askMembership(ctx context.Context, addr string, q membershipQuestion) (a membershipAnswer, err error) {
+func askMembership(ctx context.Context, links *link.Transport, addr string, q membershipQuestion) (a membershipAnswer, err error) {
 	ctx, cancel := context.WithTimeout(ctx, membershipTimeout)
 	defer cancel()
-	conn, err := n.links.Dial(ctx, addr, link.ProtoMembers)
+	conn, err := links.Dial(ctx, addr, link.ProtoMembers)
 	if err != nil {
 		return a, fmt.Errorf("ask the node at %s: %w", addr, err)
 	}
@@ -111,13 +115,13 @@ func (n *Node) askMembership(ctx context.Context, addr string, q membershipQuest
 
 // askStanding is raftstore's Config.Ask.
 func (n *Node) askStanding(ctx context.Context, p raftstore.Peer) (raftstore.Standing, error) {
-	a, err := n.askMembership(ctx, p.Addr, membershipQuestion{Kind: askStanding, Node: n.cfg.Node})
+	a, err := askMembership(ctx, n.links, p.Addr, membershipQuestion{Kind: askStanding, Node: n.cfg.Node})
 	return raftstore.Standing(a.Standing), err
 }
 
 // enter is raftstore's Config.Enter.
 func (n *Node) enter(ctx context.Context, via raftstore.Peer) error {
-	_, err := n.askMembership(ctx, via.Addr, membershipQuestion{Kind: askEnter, Node: n.cfg.Node, Addr: n.internodeAddress()})
+	_, err := askMembership(ctx, n.links, via.Addr, membershipQuestion{Kind: askEnter, Node: n.cfg.Node, Addr: n.internodeAddress()})
 	return err
 }
 
@@ -129,7 +133,7 @@ func (n *Node) disowned(ctx context.Context) error {
 	}
 	cluster := *n.clusterID.Load()
 	for _, p := range n.peers() {
-		a, err := n.askMembership(ctx, p.Addr, membershipQuestion{Kind: askKnows, Node: n.cfg.Node})
+		a, err := askMembership(ctx, n.links, p.Addr, membershipQuestion{Kind: askKnows, Node: n.cfg.Node})
 		if err != nil || a.Known || cluster != "" && a.Cluster != cluster {
 			continue
 		}

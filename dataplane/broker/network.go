@@ -279,8 +279,22 @@ func (n *Node) keepPeers(ctx context.Context) {
 			return
 		case <-tick.C:
 			n.connect()
+			n.rememberMembers()
 		}
 	}
+}
+
+// rememberMembers keeps the file of members up to date.
+func (n *Node) rememberMembers() {
+	members, err := n.meta.Members()
+	if err != nil || len(members) == 0 || slices.Equal(members, n.remembered) {
+		return
+	}
+	if err := n.data.setMembers(members); err != nil {
+		n.log.Warn("the members of the cluster could not be remembered", "error", err)
+		return
+	}
+	n.remembered = members
 }
 
 func hostOf(node string) string {

@@ -43,16 +43,18 @@ type Node struct {
 	data  *dataDir
 	began time.Time
 
-	links    *link.Transport
-	meta     *raftstore.Store
-	store    *store.Store
-	host     *driver.Host
-	detector *detector.Detector
-	alarms   *alarms
-	members  *members
+	links      *link.Transport
+	meta       *raftstore.Store
+	store      *store.Store
+	host       *driver.Host
+	detector   *detector.Detector
+	alarms     *alarms
+	members    *members
+	remembered []Member // what the file of members holds; keepPeers alone uses it
 
 	incarnation atomic.Uint64
 	clusterID   atomic.Pointer[string]
+	next        atomic.Uint32
 	stopAsked   chan struct{} // closed by Stop
 	stopOnce    sync.Once
 	fatal       chan error // a failed disk; the node must stop
@@ -186,11 +188,13 @@ func (n *Node) failDisk(err error) {
 	}
 }
 
-func (n *Node) internodeAddress() string {
-	if n.cfg.Internode.Address != "" {
-		return n.cfg.Internode.Address
+func (n *Node) internodeAddress() string { return internodeAddress(n.cfg) }
+
+func internodeAddress(cfg Config) string {
+	if cfg.Internode.Address != "" {
+		return cfg.Internode.Address
 	}
-	return net.JoinHostPort(hostOf(n.cfg.Node), strconv.Itoa(int(n.cfg.Internode.Listen.Port)))
+	return net.JoinHostPort(hostOf(cfg.Node), strconv.Itoa(int(cfg.Internode.Listen.Port)))
 }
 
 func (n *Node) configuredPeers() []raftstore.Peer {
@@ -203,6 +207,15 @@ func (n *Node) configuredPeers() []raftstore.Peer {
 
 // Stop asks the node to stop in good order; Run returns when it has. It may be called from any goroutine, repeatedly.
 func (n *Node) Stop() { n.stopOnce.Do(func() { close(n.stopAsked) }) }
+
+// StopApp is Stop, after which Next is NextStopped.
+func (n *Node) StopApp() {
+	n.next.Store(uint32(NextStopped))
+	n.Stop()
+}
+
+// Next is what Run's end is to be followed by.
+func (n *Node) Next() Next { return Next(n.next.Load()) }
 
 // Run serves until ctx ends or Stop is called, and then stops in good order: masters are handed over, clients closed. It
 // returns nil then, and the reason if the node had to stop by itself (a failed disk). Nothing of the node runs afterwards.
@@ -224,6 +237,7 @@ func (n *Node) Run(ctx context.Context) error {
 	err := n.live(ctx)
 	stopDetecting()
 	background.Wait()
+	n.rememberMembers()
 	return errors.Join(err, n.closeAll())
 }
 

@@ -135,7 +135,7 @@ func (w *crowd) consumeThrough(node int, queue string, multiple int, stay time.D
 		return
 	}
 	broken := true
-	defer func() { w.ledger.ended(me, broken); _ = conn.Close() }()
+	defer func() { w.ledger.ended(queue, me, broken); _ = conn.Close() }()
 	if ch.Qos(100, 0, false) != nil {
 		return
 	}

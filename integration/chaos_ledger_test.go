@@ -26,6 +26,7 @@ type account struct {
 	missing map[string]time.Time // confirmed, and not delivered yet
 	entries map[string]*entry    // delivered
 	newest  map[string]int       // by publisher: the highest number that was delivered
+	broke   time.Time            // when a consumer was last cut off
 }
 
 // entry is one message that was delivered.
@@ -101,7 +102,9 @@ func (l *ledger) delivered(queue, body string, redelivered bool, to *consumption
 	if err != nil {
 		l.fault("%s: delivered body %q: %v", queue, body, err)
 	}
-	if n < a.newest[name] {
+	// Until the death of a consumer's node is known, a new consumer gets what comes after that one's messages.
+	fromTheDead := redelivered && time.Since(a.broke) < healed
+	if n < a.newest[name] && !fromTheDead {
 		l.fault("%s: %s came for the first time after %s:%d, redelivered %v, on node %d to a consumer of %s", queue, body, name, a.newest[name],
 			redelivered, to.node, to.began.Format("15:04:05.000"))
 	}
@@ -119,10 +122,12 @@ func (l *ledger) acknowledged(queue string, bodies []string, by *consumption) {
 	}
 }
 
-func (l *ledger) ended(c *consumption, broken bool) {
+func (l *ledger) ended(queue string, c *consumption, broken bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	c.broken = broken
+	if c.broken = broken; broken {
+		l.queues[queue].broke = time.Now()
+	}
 }
 
 // missing counts the confirmed messages that were not delivered and names a few.

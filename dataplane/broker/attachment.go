@@ -152,7 +152,7 @@ func (a *attachment) assign(q *state.Queue) {
 			core.SetMaster(protocol.NodeID{Name: m.Node, Incarnation: m.Incarnation}, q.Epoch)
 			return
 		}
-		core.Down()
+		core.Down(q.Epoch)
 	})
 }
 

@@ -149,3 +149,24 @@ func TestLimits(t *testing.T) {
 		t.Error("not blocked")
 	}
 }
+
+// TestOldNewsOfNoMaster: after a failure of all nodes a new master may greet a node before that has applied that there was
+// none; the queue must not stay down there, nor the master wait for the node.
+func TestOldNewsOfNoMaster(t *testing.T) {
+	for _, late := range []uint64{0, 2} { // epochs
+		a := New(Config{Self: self})
+		a.LinkUp(master)
+		a.Handle(master, &protocol.Ready{Header: protocol.Header{Epoch: 3}, Wait: true})
+		hello := a.Outputs()
+		a.Down(late)
+		a.SetMaster(master, 3)
+		a.Handle(master, &protocol.Welcome{Header: *hello[0].Message.Head(), Publish: protocol.Credit{Count: 10, Bytes: 1 << 20}})
+		if _, attached := a.Session(); !attached || len(a.Outputs()) == 0 {
+			t.Errorf("not attached after the news that epoch %d has no master", late)
+		}
+		a.Down(3)
+		if _, attached := a.Session(); attached {
+			t.Error("attached to a master that is gone")
+		}
+	}
+}

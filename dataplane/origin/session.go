@@ -44,9 +44,14 @@ func (a *Attachment) LinkDown(node protocol.NodeID) {
 	}
 }
 
-// Down says that the queue has no master and that none is expected soon: publishes are nacked, calls fail and consumers
-// end. Acknowledgements and deliveries are kept for the master that returns (SetMaster with a higher epoch).
-func (a *Attachment) Down() { a.fail(protocol.ErrDown) }
+// Down says that the queue has no master since that of epoch, and that none is expected soon: publishes are nacked, calls fail
+// and consumers end. Acknowledgements and deliveries are kept for the master that returns (SetMaster with a higher epoch). That
+// master's own word may come before what this node's metadata say of the time before it: then Down is too old, and ignored.
+func (a *Attachment) Down(epoch uint64) {
+	if epoch >= a.epoch {
+		a.fail(protocol.ErrDown)
+	}
+}
 
 // Delete says that the queue is gone for good: as Down, but nothing is kept and every later operation fails.
 func (a *Attachment) Delete() {

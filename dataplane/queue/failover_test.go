@@ -264,7 +264,7 @@ func TestDown(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.proc.Resign()
-	r.atts["b"].Down()
+	r.atts["b"].Down(r.epoch)
 	r.want("b1 nacked 3-3", "b1 cancelled t : queue has no master", "b2 failed: queue has no master")
 	r.pub("b", 1, "m4")
 	r.get("b", 1)

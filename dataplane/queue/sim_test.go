@@ -222,10 +222,10 @@ func (s *sim) disturb(n *simNode) {
 		s.failover()
 	case 7: // no copy is fit for a while; then the last master goes on
 		s.proc.Resign()
+		epoch := s.epoch
 		for _, n := range s.nodes {
-			if n.up {
-				n.meta = nil
-				n.att.Down()
+			if n.up { // it may hear of the next master first
+				n.meta = append(n.meta, func() { n.att.Down(epoch) })
 			}
 		}
 		s.succeed(s.master, len(s.b.log), false)

@@ -40,7 +40,7 @@
 //	KeepStarted        R7 a new predecessor's link is started        5  rest
 //	CloseWithoutToken  R8 closing without the token                  4  I5
 //	CloseMinOnly       R8 the token tested by min only               4  I5
-//	OldToken           R8 tokens outlive their view             script  TestScriptOldToken
+//	OldToken           R8 tokens outlive their view              35215  I5
 //	ForgetAtOnce       R8 a closed sender is forgotten at once      40  I6
 //	NoRaise            R9 a later Start raises no baseline         347  rest
 //	IgnoreCredit       R10 data goes out without credit              2  I7

@@ -26,7 +26,7 @@ var mutations = []struct {
 	{mutation.KeepStarted, "R7 a new predecessor's link is started", 5, "rest"},
 	{mutation.CloseWithoutToken, "R8 closing without the token", 4, "I5"},
 	{mutation.CloseMinOnly, "R8 the token tested by min only", 4, "I5"},
-	{mutation.OldToken, "R8 tokens outlive their view", 0, "TestScriptOldToken"},
+	{mutation.OldToken, "R8 tokens outlive their view", 35215, "I5"},
 	{mutation.ForgetAtOnce, "R8 a closed sender is forgotten at once", 40, "I6"},
 	{mutation.NoRaise, "R9 a later Start raises no baseline", 347, "rest"},
 	{mutation.IgnoreCredit, "R10 data goes out without credit", 2, "I7"},

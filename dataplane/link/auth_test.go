@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -172,12 +173,30 @@ func FuzzServerAuth(f *testing.F) {
 	})
 }
 
+// claims is a hello with an unknown field that claims 800 MB.
+const claims = "\x00\x00\x000\x87\xa700000000\xa40000\x860\xc9000000000000000000000000000000"
+
+// TestHelloAllocatesNoClaim: what a hello claims is not allocated before it has arrived.
+func TestHelloAllocatesNoClaim(t *testing.T) {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	var h wireHello
+	if err := readMessage(strings.NewReader(claims), &h); !errors.Is(err, ErrHandshake) {
+		t.Errorf("got %v", err)
+	}
+	runtime.ReadMemStats(&after)
+	if n := after.TotalAlloc - before.TotalAlloc; n > 8<<20 {
+		t.Errorf("%d bytes were allocated", n)
+	}
+}
+
 func FuzzReadMessage(f *testing.F) {
 	var b bytes.Buffer
 	if err := writeMessage(&b, wireHello{Node: "a@h", Lo: 1, Hi: 2, Features: []string{"x"}}); err != nil {
 		f.Fatal(err)
 	}
 	f.Add(b.Bytes())
+	f.Add([]byte(claims))
 	f.Fuzz(func(t *testing.T, in []byte) {
 		var h wireHello
 		if err := readMessage(bytes.NewReader(in), &h); err != nil {

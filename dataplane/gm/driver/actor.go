@@ -202,11 +202,12 @@ func (a *Actor) run() {
 		a.mu.Lock()
 		batch := a.queue
 		a.queue, a.bytes = nil, 0
-		if len(batch) == 0 || a.ended() {
+		// Asked once: after running is false another goroutine may handle the member, unless the actor had ended by then.
+		if ended := a.ended(); ended || len(batch) == 0 {
 			a.trim()
 			a.running = false
 			a.mu.Unlock()
-			if a.ended() {
+			if ended {
 				a.end(batch)
 			}
 			return

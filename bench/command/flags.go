@@ -17,34 +17,33 @@ import (
 type options struct {
 	measurement string
 
-	p            measure.Params
-	flag         string // -f
-	seconds      float64
-	warmup       float64
-	idle         float64
-	runs         int
-	depths       ints
-	batches      ints
-	bodies       ints
-	strategies   words
-	kinds        words
-	peers        words
-	uris         words // a cluster that runs already
-	ctl          string
-	pids         ints
-	binary       string
-	dir          string
-	portOffset   int
-	script       string // of the peer
-	peerDir      string
-	basePort     int
-	nodes        int
-	jsonFile     string
-	pictures     string
-	keep         bool
-	noWarren     bool
-	inputs       []string
-	quietProgess bool
+	p          measure.Params
+	flag       string // -f
+	seconds    float64
+	warmup     float64
+	idle       float64
+	runs       int
+	depths     ints
+	batches    ints
+	bodies     ints
+	strategies words
+	kinds      words
+	peers      words
+	uris       words // a cluster that runs already
+	ctl        string
+	pids       ints
+	binary     string
+	dir        string
+	portOffset int
+	script     string // of the peer
+	peerDir    string
+	basePort   int
+	nodes      int
+	jsonFile   string
+	pictures   string
+	keep       bool
+	noWarren   bool
+	inputs     []string
 }
 
 var errUsage = errors.New("wrong usage")

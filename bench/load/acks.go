@@ -26,11 +26,11 @@ func newAckPacer(cfg ConsumerConfig, conn *wire.Conn) *ackPacer {
 }
 
 // delivered notes a delivery and gives when the acknowledgement was due that let it through, if one did.
-func (a *ackPacer) delivered(uint64) (asked time.Time, ok bool) {
+func (a *ackPacer) delivered() (asked time.Time, ok bool) {
 	a.mu.Lock()
 	a.got++
 	n, p := a.got, uint64(len(a.asked))
-	if n > p {
+	if n > p && n-p <= a.acked { // else the broker does not keep to the prefetch, and nothing was waited for
 		asked, ok = a.asked[n%p], true
 	}
 	a.mu.Unlock()

@@ -90,6 +90,14 @@ func (p *Publisher) Cut() *hist.Hist {
 // Series are the worst latencies over time, after Done.
 func (p *Publisher) Series() *hist.Series { return p.series }
 
+// Late is the longest that the generator itself was behind its schedule without the broker holding it back, after Done. It is
+// part of the latencies: where it is not small against them, the machine was too busy to measure.
+func (p *Publisher) Late() time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.late
+}
+
 // Reconnects is how often its connection was lost.
 func (p *Publisher) Reconnects() int {
 	p.mu.Lock()

@@ -37,7 +37,6 @@ type Consumer struct {
 	news  atomic.Uint64 // changes of the books: first deliveries
 
 	mu        sync.Mutex // what follows
-	conn      *wire.Conn
 	endToEnd  *hist.Hist
 	wait      *hist.Hist // paced: from an acknowledgement that gives credit until the delivery that it lets through
 	series    *hist.Series
@@ -161,7 +160,7 @@ func (c *Consumer) deliver(e wire.Event, acks *ackPacer) error {
 		return err
 	}
 	now := time.Now()
-	n := c.count.Add(1)
+	c.count.Add(1)
 	if first {
 		c.news.Add(1)
 	}
@@ -169,7 +168,7 @@ func (c *Consumer) deliver(e wire.Event, acks *ackPacer) error {
 	defer c.mu.Unlock()
 	c.endToEnd.Record(now.Sub(h.At))
 	if acks != nil {
-		if asked, ok := acks.delivered(n); ok {
+		if asked, ok := acks.delivered(); ok {
 			c.wait.Record(now.Sub(asked))
 			c.series.Record(now, now.Sub(asked))
 		}

@@ -43,7 +43,39 @@ func TestLatencyCountsFromWhenAMessageWasDue(t *testing.T) {
 	}
 }
 
+// TestPacedConsumerMeasuresItsWait: with a prefetch of 2 the third delivery is let through by the first acknowledgement, and
+// the wait counts from when that was due.
 func TestPacedConsumerMeasuresItsWait(t *testing.T) {
+	a := newAckPacer(ConsumerConfig{Prefetch: 2, Rate: 10}, nil)
+	over := make(chan struct{})
+	due := []time.Time{time.Unix(1, 0), time.Unix(2, 0)}
+	for i, step := range []struct {
+		ack  int // before the delivery; 0: none
+		want int // the acknowledgement whose time counts; 0: none
+	}{{0, 0}, {0, 0}, {1, 1}, {2, 2}} {
+		if step.ack > 0 {
+			if tag, ok := a.take(over, due[step.ack-1]); !ok || tag != uint64(step.ack) {
+				t.Fatalf("acknowledgement %d is of delivery %d, %v", step.ack, tag, ok)
+			}
+		}
+		asked, ok := a.delivered()
+		if ok != (step.want > 0) || ok && !asked.Equal(due[step.want-1]) {
+			t.Errorf("delivery %d was let through at %v, %v", i+1, asked, ok)
+		}
+	}
+	if _, ok := a.delivered(); ok {
+		t.Error("a delivery beyond the prefetch counts as waited for")
+	}
+	for range 3 {
+		a.take(over, due[0])
+	}
+	close(over)
+	if _, ok := a.take(over, due[0]); ok {
+		t.Error("there is a sixth delivery to acknowledge")
+	}
+}
+
+func TestPacedConsumerTakesEverything(t *testing.T) {
 	b := fakebroker.Start(t, fakebroker.Faults{})
 	g := New(t.Context())
 	defer g.Close()

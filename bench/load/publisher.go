@@ -84,6 +84,9 @@ func (p *Publisher) run(ctx context.Context) error {
 			return nil // stopped while it was away
 		}
 		err = p.session(ctx, conn, &pace)
+		p.mu.Lock()
+		p.late = pace.late
+		p.mu.Unlock()
 		if err == nil {
 			return nil
 		}

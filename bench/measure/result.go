@@ -116,6 +116,9 @@ type Result struct {
 	Confirm         Latency       `json:"confirm"`
 	EndToEnd        Latency       `json:"end_to_end"`
 
+	// GeneratorLate is the longest that a publisher was behind its own schedule; it is part of the latencies.
+	GeneratorLate float64 `json:"generator_late_ms,omitempty"`
+
 	NodeCPU   []float64 `json:"node_cpu_us_per_msg,omitempty"` // of each node, per confirmed message
 	CPU       float64   `json:"cpu_us_per_msg,omitempty"`      // of all nodes
 	ClientCPU float64   `json:"client_cpu_us_per_msg"`

@@ -64,6 +64,9 @@ func Throughput(ctx context.Context, t Target, p Params) (_ *Result, err error) 
 		return nil, err
 	}
 	r.Counts = g.Counts()
+	for _, p := range g.Publishers {
+		r.GeneratorLate = max(r.GeneratorLate, ms(p.Late()))
+	}
 	return r, errors.Join(g.Refused(), g.Verify(after.Confirmed))
 }
 

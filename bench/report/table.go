@@ -99,6 +99,7 @@ func loadColumns() []column {
 		{"nodes µs/msg", "%.1f", func(r *measure.Result) float64 { return r.CPU }},
 		{"client µs/msg", "%.1f", func(r *measure.Result) float64 { return r.ClientCPU }},
 		{"nodes MB", "%.0f", func(r *measure.Result) float64 { return r.MB }},
+		{"generator late ms", "%.1f", func(r *measure.Result) float64 { return r.GeneratorLate }},
 	}
 }
 

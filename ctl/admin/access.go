@@ -49,6 +49,9 @@ type Access interface {
 	ClearGlobalParameter(ctx context.Context, name string) error
 	ListGlobalParameters(ctx context.Context) ([]ParameterInfo, error)
 
+	// Environment is this node's configuration in effect, setting by setting, without passwords; values are texts.
+	Environment(ctx context.Context) ([]ParameterInfo, error)
+
 	// ExportDefinitions calls row for each object of the cluster that outlives a restart, section by section.
 	ExportDefinitions(ctx context.Context, row func(Definition) error) error
 	// ImportDefinitions makes what the definitions say, where it is not so yet, one section after the other in the order

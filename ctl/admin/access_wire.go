@@ -31,6 +31,7 @@ const (
 	cmdSetGlobal             = "set_global_parameter"
 	cmdClearGlobal           = "clear_global_parameter"
 	cmdListGlobals           = "list_global_parameters"
+	cmdEnvironment           = "environment"
 	cmdExport                = "export_definitions"
 	cmdImport                = "import_definitions"
 )
@@ -78,6 +79,9 @@ func accessHandlers() map[string]handler {
 		cmdClearGlobal:     byName(Node.ClearGlobalParameter),
 		cmdListGlobals: many(func(ctx context.Context, n Node, _ nothing) ([]ParameterInfo, error) {
 			return n.ListGlobalParameters(ctx)
+		}),
+		cmdEnvironment: many(func(ctx context.Context, n Node, _ nothing) ([]ParameterInfo, error) {
+			return n.Environment(ctx)
 		}),
 		cmdExport: func(ctx context.Context, node Node, _ msgpack.RawMessage, row func(any) error) error {
 			return node.ExportDefinitions(ctx, func(d Definition) error { return row(d) })
@@ -195,6 +199,11 @@ func (c *Client) ClearGlobalParameter(ctx context.Context, name string) error {
 // ListGlobalParameters implements Node.
 func (c *Client) ListGlobalParameters(ctx context.Context) ([]ParameterInfo, error) {
 	return list[ParameterInfo](ctx, c, cmdListGlobals, nothing{})
+}
+
+// Environment implements Node.
+func (c *Client) Environment(ctx context.Context) ([]ParameterInfo, error) {
+	return list[ParameterInfo](ctx, c, cmdEnvironment, nothing{})
 }
 
 // ExportDefinitions implements Node: rows are given as they arrive.

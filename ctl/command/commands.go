@@ -30,7 +30,7 @@ func commands() []command {
 	for _, family := range [][]command{
 		userCommands(), permissionCommands(), vhostCommands(), limitCommands(), parameterCommands(),
 		membershipCommands(), upgradeCommands(),
-		absentCommands(),
+		clientCommands(), definitionCommands(), diagnosticCommands(), clusterInfoCommands(), absentCommands(),
 	} {
 		all = append(all, family...)
 	}

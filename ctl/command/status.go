@@ -24,8 +24,8 @@ func statusCommand() command {
 		guides: []string{"monitoring"},
 		flags:  []flag{{"unit", 0, flagText}},
 		check: func(c *call) error {
-			if unit, ok := c.text["unit"]; ok && unitSize(unit) == 0 {
-				return badArguments(`"unit '%s' is not supported. Please use one of: bytes, mb, gb"`, unit)
+			if err := checkUnit(c); err != nil {
+				return err
 			}
 			return documentFormat(c)
 		},

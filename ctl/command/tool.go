@@ -88,6 +88,9 @@ type tool struct {
 
 // runTool runs one command line of a tool and returns the exit status.
 func runTool(ctx context.Context, t *tool, argv []string, env Env) int {
+	if env.Getenv("NO_COLOR") != "" {
+		env.Stdout, env.Stderr = uncoloured{env.Stdout}, uncoloured{env.Stderr}
+	}
 	all := generalFlags()
 	for _, cmd := range t.commands {
 		all = append(all, cmd.flags...)

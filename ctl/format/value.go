@@ -17,6 +17,17 @@ type List []any
 // Tuple is a few values that belong together: {a, b} in a table, an array in json.
 type Tuple []any
 
+// Version is a protocol's version: {0,9,1} in a table, the same text in json.
+type Version []int
+
+func (v Version) text() string {
+	parts := make([]string, len(v))
+	for i, n := range v {
+		parts[i] = strconv.Itoa(n)
+	}
+	return "{" + strings.Join(parts, ",") + "}"
+}
+
 // Map is a list of named values in a fixed order: [{name, value}, …] in a table, an object in json.
 type Map []Pair
 
@@ -63,6 +74,8 @@ func Text(v any) string {
 	case float64:
 		return floatText(v)
 	case PID:
+		return v.text()
+	case Version:
 		return v.text()
 	case List:
 		return "[" + joined(v, ", ") + "]"
@@ -157,6 +170,8 @@ func plain(v any) any {
 		return string(v)
 	case PID:
 		return "#PID" + v.short()
+	case Version:
+		return v.text()
 	case List:
 		return plainList(v)
 	case Tuple:

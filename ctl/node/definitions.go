@@ -25,7 +25,7 @@ type userJSON struct {
 }
 
 type vhostJSON struct {
-	Limits   []any        `json:"limits"`
+	Limits   []any        `json:"limits"` // pairs; read from the parameters, where they are too
 	Metadata metadataJSON `json:"metadata"`
 	Name     string       `json:"name"`
 }
@@ -199,8 +199,14 @@ func (e *exporter) users(users []*state.User, limits map[string]*state.Limits, p
 }
 
 func (e *exporter) vhost(v *state.Vhost, limits *state.Limits) {
+	pairs := []any{}
+	if limits != nil {
+		for _, l := range limits.Limits {
+			pairs = append(pairs, []any{l.Name, l.Value})
+		}
+	}
 	e.add(admin.SectionVHosts, vhostJSON{
-		Limits: []any{}, Name: v.Name,
+		Limits: pairs, Name: v.Name,
 		Metadata: metadataJSON{DefaultQueueType: v.DefaultQueueType, Description: v.Description, Tags: v.Tags},
 	})
 	if limits != nil {

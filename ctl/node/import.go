@@ -243,10 +243,31 @@ func (a *adapter) importParameter(d admin.Definition) ([]state.Command, error) {
 		if err != nil {
 			return nil, err
 		}
-		value.Name, value.Vhost = p.Name, p.Vhost
+		value.Name, value.Vhost, value.Definition = p.Name, p.Vhost, objectOf(value.Definition)
 		return one(a.policyCommand(value, true))
 	}
 	return nil, admin.Errorf(admin.CodeValidation, "component %s not found", p.Component)
+}
+
+// objectOf reads a definition that may be a list of pairs: so RabbitMQ 3.10 writes those of operator policies.
+func objectOf(text json.RawMessage) json.RawMessage {
+	var pairs [][2]json.RawMessage
+	if json.Unmarshal(text, &pairs) != nil {
+		return text
+	}
+	object := map[string]json.RawMessage{}
+	for _, p := range pairs {
+		var key string
+		if json.Unmarshal(p[0], &key) != nil {
+			return text
+		}
+		object[key] = p[1]
+	}
+	out, err := json.Marshal(object)
+	if err != nil {
+		return text
+	}
+	return out
 }
 
 // policyCommand checks a policy of a file; a fault is told with the policy's name, as RabbitMQ does.

@@ -1,0 +1,128 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"warren/ctl/admin"
+	"warren/ctl/format"
+)
+
+// The configuration, the report, and queues that do not answer.
+
+func clusterInfoCommands() []command {
+	return []command{
+		environmentCommand(), reportCommand(), listUnresponsiveQueuesCommand(),
+	}
+}
+
+func environmentCommand() command {
+	return command{
+		name: "environment", tools: []string{toolCtl}, group: "Configuration and Environment",
+		summary: "Displays the name and value of each setting of the node's configuration", guides: []string{"configure"},
+		banner: line(func(c *call) string { return fmt.Sprintf("Application environment of node %s ...", c.node) }),
+		run: withClient(func(ctx context.Context, c *call, node Client) error {
+			all, err := node.Environment(ctx)
+			if err != nil {
+				return err
+			}
+			if c.format == format.FormatJSON {
+				settings := make(format.Map, len(all))
+				for i, p := range all {
+					settings[i] = format.Pair{Name: p.Name, Value: p.Value}
+				}
+				return c.document(format.Map{{Name: "warren", Value: settings}})
+			}
+			parts := make([]string, len(all))
+			for i, p := range all {
+				parts[i] = fmt.Sprintf("{%s,%s}", p.Name, strconv.Quote(p.Value))
+			}
+			print(c.env.Stdout, "[{warren,\n     ["+strings.Join(parts, ",\n      ")+"]}]\n")
+			return nil
+		}),
+	}
+}
+
+// reportCommand runs the commands that look, one after the other.
+func reportCommand() command {
+	return command{
+		name: "report", tools: readOnly(), group: groupMonitoring, guides: []string{"monitoring"}, running: true,
+		summary: "Generate a server status report containing a concatenation of all server status information for support purposes",
+		banner:  line(func(c *call) string { return fmt.Sprintf("Reporting server status of node %s ...\n", c.node) }),
+		run: withClient(func(ctx context.Context, c *call, node Client) error {
+			sub := func(vhost, name string, args ...string) error {
+				cmd := newTool(toolCtl, c.tool.script).find(name)
+				if cmd == nil {
+					return nil
+				}
+				one := *c
+				one.command, one.vhost, one.args = cmd, vhost, args
+				one.set = map[string]bool{}
+				one.printBanner()
+				err := cmd.run(ctx, &one)
+				print(c.env.Stdout, "\n")
+				return err
+			}
+			for _, name := range []string{"status", "cluster_status", "environment", "list_connections", "list_channels", "list_users"} {
+				if err := sub("/", name); err != nil {
+					return err
+				}
+			}
+			vhosts, err := node.ListVHosts(ctx)
+			if err != nil {
+				return err
+			}
+			for _, v := range vhosts {
+				for _, name := range []string{"list_queues", "list_exchanges", "list_bindings", "list_consumers", "list_permissions", "list_policies", "list_parameters"} {
+					if err := sub(v.Name, name); err != nil {
+						return err
+					}
+				}
+			}
+			return nil
+		}),
+	}
+}
+
+func listUnresponsiveQueuesCommand() command {
+	return command{
+		name: "list_unresponsive_queues", tools: readOnly(), group: groupMonitoring,
+		summary: "Tests queues to respond within timeout. Lists those which did not respond",
+		usage:   "[--local] [--queue-timeout <milliseconds>] [<column> ...] [--no-table-headers] [--timeout <timeout>]",
+		details: []string{"--queue-timeout <milliseconds>", "per-queue timeout to use when checking for responsiveness"},
+		flags:   []flag{{"local", 0, flagBool}, {"queue-timeout", 0, flagInteger}, {"all", 0, flagBool}},
+		most:    anyNumber, running: true, check: checkColumns(queueColumns()),
+		banner: func(c *call) []string {
+			return []string{
+				fmt.Sprintf("Timeout: %s seconds ...", format.Text(c.timeout.Seconds())),
+				fmt.Sprintf("Listing unresponsive queues for vhost %s ...", c.vhost),
+			}
+		},
+		limit: time.Minute,
+		run: withClient(func(ctx context.Context, c *call, node Client) error {
+			chosen, err := choose(queueColumns(), c.args, []string{"name"})
+			if err != nil {
+				return err
+			}
+			if ms, err := strconv.ParseInt(c.text["queue-timeout"], 10, 32); err == nil && ms > 0 {
+				var cancel context.CancelFunc
+				ctx, cancel = context.WithTimeout(ctx, time.Duration(ms)*time.Millisecond)
+				defer cancel()
+			}
+			rows := c.rows(headers(chosen), false)
+			err = node.ListQueues(ctx, admin.QueueQuery{VHost: c.vhost, Local: c.set["local"], Figures: true}, func(q admin.QueueInfo) error {
+				if q.Known || q.State == "down" {
+					return nil
+				}
+				return rows.Row(values(chosen, q))
+			})
+			if err != nil && admin.CodeOf(err) != admin.CodeTimeout {
+				return err
+			}
+			return rows.Close()
+		}),
+	}
+}

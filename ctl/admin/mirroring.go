@@ -10,6 +10,7 @@ const (
 	cmdTransferQueue        = "transfer_queue"
 	cmdPlanPromotion        = "plan_promotion"
 	cmdPromoteQueue         = "promote_queue"
+	cmdRebalance            = "rebalance"
 )
 
 // Mirroring is the part of Node about operator policies and the masters of mirrored queues.
@@ -28,6 +29,21 @@ type Mirroring interface {
 	PlanPromotion(ctx context.Context, t QueueOnNode) (PromotionPlan, error)
 	// PromoteQueue carries a plan out. CodeRefused if it does not fit any more.
 	PromoteQueue(ctx context.Context, p PromotionPlan) error
+	// Rebalance spreads the masters of the mirrored queues that r chooses over the running nodes, and returns how many each
+	// has then, by name; nothing if no queue is chosen. Errors: CodeValidation for a pattern, CodeRefused while one is in progress.
+	Rebalance(ctx context.Context, r Rebalancing) ([]NodeMasters, error)
+}
+
+// Rebalancing chooses queues by regular expressions; "" is every name.
+type Rebalancing struct {
+	VHostPattern string `msgpack:"vhost_pattern"`
+	QueuePattern string `msgpack:"queue_pattern"`
+}
+
+// NodeMasters is how many masters of mirrored queues a node has.
+type NodeMasters struct {
+	Node    string `msgpack:"node"`
+	Masters int    `msgpack:"masters"`
 }
 
 // QueueOnNode names a queue and a node.
@@ -64,6 +80,7 @@ func mirroringHandlers() map[string]handler {
 		cmdPlanPromotion: one(func(ctx context.Context, n Node, t QueueOnNode) (PromotionPlan, error) {
 			return n.PlanPromotion(ctx, t)
 		}),
+		cmdRebalance:    many(func(ctx context.Context, n Node, r Rebalancing) ([]NodeMasters, error) { return n.Rebalance(ctx, r) }),
 		cmdPromoteQueue: none(func(ctx context.Context, n Node, p PromotionPlan) error { return n.PromoteQueue(ctx, p) }),
 	}
 }
@@ -96,4 +113,9 @@ func (c *Client) PlanPromotion(ctx context.Context, t QueueOnNode) (PromotionPla
 // PromoteQueue implements Node.
 func (c *Client) PromoteQueue(ctx context.Context, p PromotionPlan) error {
 	return c.ask(ctx, cmdPromoteQueue, p)
+}
+
+// Rebalance implements Node.
+func (c *Client) Rebalance(ctx context.Context, r Rebalancing) ([]NodeMasters, error) {
+	return list[NodeMasters](ctx, c, cmdRebalance, r)
 }

@@ -72,3 +72,10 @@ func (f *fakeNode) PromoteQueue(_ context.Context, p admin.PromotionPlan) error 
 	f.promoted = p
 	return nil
 }
+
+func (f *fakeNode) Rebalance(_ context.Context, r admin.Rebalancing) ([]admin.NodeMasters, error) {
+	if r.QueuePattern != "" || r.VHostPattern != "" {
+		return nil, nil
+	}
+	return f.masters, nil
+}

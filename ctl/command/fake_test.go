@@ -35,6 +35,7 @@ type fakeNode struct {
 	plan        admin.PromotionPlan
 	promoted    admin.PromotionPlan
 	byHand      error
+	masters     []admin.NodeMasters
 }
 
 func (f *fakeNode) Status(ctx context.Context) (admin.NodeStatus, error) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"warren/ctl/admin"
+	"warren/ctl/format"
 	"warren/ctl/locate"
 )
 
@@ -101,4 +102,69 @@ func noQueue(c *call, err error) error {
 		return errorf(exitUnavailable, "no queue '%s' in vhost '%s'", c.args[0], c.vhost)
 	}
 	return err
+}
+
+func rebalanceCommand() command {
+	supported := func(kind string) bool { return kind == "all" || kind == "classic" || kind == "quorum" }
+	return command{
+		name: "rebalance", tools: []string{toolQueues}, group: "Queues",
+		summary: "Re-balances leaders of replicated queues across up-and-running cluster nodes",
+		usage:   "< all | classic | quorum > [--vhost-pattern <pattern>] [--queue-pattern <pattern>]",
+		details: []string{
+			"<type>", "queue type, must be one of: all, classic, quorum",
+			"--queue-pattern <pattern>", "regular expression to match queue names",
+			"--vhost-pattern <pattern>", "regular expression to match virtual host names",
+		},
+		guides:  []string{"quorum-queues"},
+		flags:   []flag{{"queue-pattern", 0, flagText}, {"vhost-pattern", 0, flagText}},
+		least:   1,
+		most:    1,
+		running: true,
+		banner: func(c *call) []string {
+			if !supported(c.args[0]) {
+				return nil
+			}
+			return []string{fmt.Sprintf("Re-balancing leaders of %s queues...", c.args[0])}
+		},
+		run: withClient(func(ctx context.Context, c *call, node Client) error {
+			if !supported(c.args[0]) {
+				return errorf(exitUnavailable, "type %s is not supported. Try one of all, classic, quorum.", c.args[0])
+			}
+			return rebalance(ctx, c, node)
+		}),
+	}
+}
+
+// rebalance prints what RabbitMQ prints: a drawn table whatever -q and -s say. There are no quorum queues.
+func rebalance(ctx context.Context, c *call, node Client) error {
+	var counts []admin.NodeMasters
+	if c.args[0] != "quorum" {
+		var err error
+		counts, err = node.Rebalance(ctx, admin.Rebalancing{VHostPattern: c.text["vhost-pattern"], QueuePattern: c.text["queue-pattern"]})
+		if err != nil {
+			return err
+		}
+	}
+	columns := []string{"Node name", "Number of quorum queues", "Number of replicated classic queues"}
+	if c.format == format.FormatJSON {
+		value := []any{}
+		for _, n := range counts {
+			value = append(value, []any{[]any{columns[0], n.Node}, []any{columns[1], 0}, []any{columns[2], n.Masters}})
+		}
+		return c.document(map[string]any{"node": c.node, "result": "ok", "value": value})
+	}
+	if len(counts) == 0 {
+		rows := format.NewRows(c.env.Stdout, format.FormatPretty, []string{"Output"}, true, true)
+		if err := rows.Row([]any{"[]"}); err != nil {
+			return err
+		}
+		return rows.Close()
+	}
+	rows := format.NewRows(c.env.Stdout, format.FormatPretty, columns, true, true)
+	for _, n := range counts {
+		if err := rows.Row([]any{n.Node, 0, n.Masters}); err != nil {
+			return err
+		}
+	}
+	return rows.Close()
 }

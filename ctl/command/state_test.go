@@ -35,6 +35,7 @@ func recordedState(file string) *fakeNode {
 			"QUEUES": "apply-to 'QUEUES' unrecognised; should be 'queues', 'exchanges' or 'all'",
 		},
 	}
+	f.masters = []admin.NodeMasters{{Node: "rmq3@localhost", Masters: 3}, {Node: "rmq2@localhost", Masters: 2}, {Node: "rmq1@localhost", Masters: 3}}
 	if strings.HasPrefix(file, "policy-") {
 		f.strict, f.invalid = true, nil
 	}

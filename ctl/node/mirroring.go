@@ -125,3 +125,27 @@ func (a *adapter) PromoteQueue(ctx context.Context, p admin.PromotionPlan) error
 		Messages: p.Messages,
 	}))
 }
+
+// Rebalance implements admin.Node.
+func (a *adapter) Rebalance(ctx context.Context, r admin.Rebalancing) (out []admin.NodeMasters, _ error) {
+	vhosts, err := policy.NewMatcher(r.VHostPattern)
+	if err != nil {
+		return nil, refusal(err)
+	}
+	queues, err := policy.NewMatcher(r.QueuePattern)
+	if err != nil {
+		return nil, refusal(err)
+	}
+	counts, err := a.n.Rebalance(ctx, func(q *state.Queue) bool {
+		in, err := vhosts.Match(q.Vhost)
+		if err != nil || !in {
+			return false
+		}
+		in, err = queues.Match(q.Name)
+		return err == nil && in
+	})
+	for _, c := range counts {
+		out = append(out, admin.NodeMasters{Node: c.Node, Masters: c.Masters})
+	}
+	return out, byHand(err)
+}

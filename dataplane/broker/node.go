@@ -64,6 +64,8 @@ type Node struct {
 	life    *life
 	present atomic.Pointer[life] // the same, for readers that do not wait
 
+	rebalancing sync.Mutex
+
 	pauseMu sync.Mutex
 	paused  string // why this node serves no clients
 }

@@ -281,6 +281,9 @@ func (c *queueCopy) assign(q *state.Queue) error {
 		return nil
 	}
 	c.process.SetInSync(inSync(q))
+	if q.HadConsumers {
+		c.process.HadConsumers()
+	}
 	if err := c.replica.Assign(assignment(q)); err != nil {
 		return err
 	}

@@ -264,6 +264,9 @@ func (p *Process) Promote(b Backing, epoch uint64, fresh bool) error {
 	return p.settled()
 }
 
+// HadConsumers says that the metadata remember a consumer of an auto-delete queue.
+func (p *Process) HadConsumers() { p.opt.HadConsumers, p.had = true, true }
+
 // Suspend stops taking operations because a planned move of the master begins; what is not flushed yet is dropped, since
 // the nodes keep it. Promote (the move failed: KeepMaster) or Resign follows.
 func (p *Process) Suspend() {

@@ -186,6 +186,7 @@ func (x *chaos) flood(node, count int) {
 // has its mirrors back.
 func (x *chaos) settle() {
 	x.t.Helper()
+	x.wait(time.Second / 2)
 	x.crowd.quiet.Store(true)
 	began := time.Now()
 	for {
@@ -244,6 +245,27 @@ func (x *chaos) unsettled() string {
 	return ""
 }
 
+// TestChaosBriefly is a taste of TestChaos: a node is killed, then all of them.
+func TestChaosBriefly(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	x := newChaos(t, seed)
+	x.wait(time.Second / 2)
+	for _, name := range []string{"kill one", "power failure"} {
+		x.round(name)
+	}
+}
+
+func (x *chaos) round(name string) {
+	x.t.Helper()
+	for _, f := range failures {
+		if f.name == name {
+			f.do(x)
+		}
+	}
+	x.settle()
+}
+
 // TestChaos runs random failures under load for CHAOS minutes (make soak); CHAOS_SEED repeats a run's choices,
 // CHAOS_ONLY limits the failures to those with that in their name, CHAOS_LOGS keeps the logs of a run that failed.
 func TestChaos(t *testing.T) {
@@ -265,8 +287,6 @@ func TestChaos(t *testing.T) {
 			continue
 		}
 		t.Logf("%s round %d: %s", time.Now().Format("15:04:05.000"), round, f.name)
-		f.do(x)
-		x.wait(time.Second / 2)
-		x.settle()
+		x.round(f.name)
 	}
 }

@@ -146,13 +146,30 @@ func (d *decoder) checkValue() {
 // maxExpiration is RabbitMQ's limit of an expiration in milliseconds (?MAX_EXPIRY_TIMER: ten years and a little).
 const maxExpiration = 315360000000
 
-// ParseExpiration reads the property expiration: a decimal number of milliseconds.
+// ParseExpiration reads the property expiration: a decimal number of milliseconds. The error is RabbitMQ's text.
 func ParseExpiration(b []byte) (ms int64, err error) {
-	n, err := strconv.ParseUint(string(b), 10, 63)
-	if err != nil || n > maxExpiration {
-		return 0, fmt.Errorf("expiration %q is not a number of milliseconds up to %d", b, int64(maxExpiration))
+	digits := 0
+	if len(b) > 0 && (b[0] == '-' || b[0] == '+') {
+		digits = 1
 	}
-	return int64(n), nil
+	end := digits
+	for end < len(b) && b[end] >= '0' && b[end] <= '9' {
+		end++
+	}
+	if end == digits {
+		return 0, errors.New("no_integer")
+	}
+	if end < len(b) {
+		return 0, fmt.Errorf("{leftover_string,%q}", b[end:])
+	}
+	n, err := strconv.ParseInt(string(b), 10, 64)
+	switch {
+	case b[0] == '-' && (err != nil || n != 0):
+		return 0, fmt.Errorf("{value_negative,%s}", b)
+	case err != nil || n > maxExpiration:
+		return 0, fmt.Errorf("{value_too_large,%s}", b)
+	}
+	return n, nil
 }
 
 // strings gives the string field of each flag that has one, nil for the others.

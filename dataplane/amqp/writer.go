@@ -250,7 +250,7 @@ func (w *writer) item(o *outbox, it *item) {
 
 // content writes the header and the body; no frame is larger than frame-max.
 func (w *writer) content(channel uint16, m *message.Message) {
-	w.buf = appendHeaderFrame(w.buf, channel, len(m.Body), m.Properties)
+	w.buf = appendHeaderFrame(w.buf, channel, len(m.Body), visible(m.Properties))
 	for body := m.Body; len(body) > 0; {
 		part := body[:min(len(body), w.frameMax-frameOverhead)]
 		body = body[len(part):]

@@ -97,9 +97,6 @@ func unacceptable(v any) string {
 
 // queueArguments checks the arguments of a declaration and returns the master locator that they name.
 func queueArguments(d amqp.QueueDeclare, vhost string) (locator string, err error) {
-	if _, ok := d.Arguments["x-dead-letter-exchange"]; ok || d.Arguments["x-overflow"] == "reject-publish-dlx" {
-		return "", amqp.Errorf(amqp.PreconditionFailed, "queue '%s' in vhost '%s': this version of Warren has no dead letters", d.Name, vhost)
-	}
 	if v, ok := d.Arguments["x-dead-letter-exchange"]; ok {
 		if _, isName := v.(string); !isName {
 			kind, _ := rendered(v)
@@ -207,43 +204,8 @@ func compared(t amqp.Table, keys ...string) []state.Argument {
 
 // rendered is a value's type by RabbitMQ's name, and the value as its refusals print it.
 func rendered(v any) (kind, text string) {
-	switch v.(type) {
-	case nil:
+	if v == nil {
 		return "void", "undefined"
-	case string:
-		kind = "longstr"
-	case bool:
-		kind = "bool"
-	case int8:
-		kind = "byte"
-	case uint8:
-		kind = "unsignedbyte"
-	case int16:
-		kind = "short"
-	case uint16:
-		kind = "unsignedshort"
-	case int32:
-		kind = "signedint"
-	case uint32:
-		kind = "unsignedint"
-	case int64:
-		kind = "long"
-	case float32:
-		kind = "float"
-	case float64:
-		kind = "double"
-	case []byte:
-		kind = "binary"
-	case []any:
-		kind = "array"
-	case amqp.Table:
-		kind = "table"
-	case amqp.Timestamp:
-		kind = "timestamp"
-	case amqp.Decimal:
-		kind = "decimal"
-	default:
-		kind = fmt.Sprintf("%T", v)
 	}
-	return kind, fmt.Sprint(v)
+	return amqp.TypeName(v), fmt.Sprint(v)
 }

@@ -132,6 +132,8 @@ func (a *attachment) carryOut() {
 		switch o.Kind {
 		case origin.Send:
 			a.life.toMaster(a.id, o.To, o.Message)
+		case origin.Lettered:
+			a.life.lettered(a, o.Letter, o.Code)
 		case origin.Replied:
 			if reply, ok := a.replies[o.Reply.Call]; ok {
 				delete(a.replies, o.Reply.Call)

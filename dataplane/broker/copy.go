@@ -48,9 +48,23 @@ type (
 	evHandOver struct{}
 	evTimeout  struct{} // of a hand-over
 	evFlush    struct{}
-	evWake     struct{}                             // a time has come that the queue process asked for
-	evFigures  struct{ answer chan<- QueueFigures } // has room
-	evOffer    struct {
+	evWake     struct{} // a time has come that the queue process asked for
+	evLettered struct { // a target has answered for a dead letter of this queue
+		by   *attachment
+		id   backingqueue.OriginID
+		code protocol.Code
+	}
+	evRetryLetters struct{}
+	evSources      struct {
+		answer chan<- []backingqueue.OriginID
+	} // has room
+	evForgotten struct {
+		positions []protocol.Position
+		answer    chan<- []protocol.Position // has room
+	}
+	evForget  struct{ ids []backingqueue.OriginID }
+	evFigures struct{ answer chan<- QueueFigures } // has room
+	evOffer   struct {
 		from   protocol.NodeID
 		answer chan<- error // has room
 	}
@@ -69,21 +83,24 @@ type queueCopy struct {
 	master   atomic.Bool // the replica is acting master
 	ringBusy atomic.Bool // it is, and waits for its ring: it is watched (stall.go)
 
-	q        *state.Queue
-	args     amqp.Table // q's
-	wakeAt   int64      // when it is to be woken
-	replica  *mirror.Replica
-	opened   backingqueue.Queue // the replica's store
-	process  *queue.Process
-	joiners  map[protocol.NodeID]bool // MirrorReady is proposed: their leases are needed already
-	asked    uint64                   // the view whose grants were asked for
-	asking   context.CancelFunc
-	found    bool               // the store had something of this queue when it was opened
-	offering context.CancelFunc // ends the offer or the recovery that is under way
-	moves    moves
-	ring     *driver.Member // of the replica, once it has joined
-	stall    stall
-	failed   bool
+	q          *state.Queue
+	args       amqp.Table // q's
+	wakeAt     int64      // when it is to be woken
+	dead       deadLetters
+	letters    letters
+	flushAgain bool // letters were done after the last Flush
+	replica    *mirror.Replica
+	opened     backingqueue.Queue // the replica's store
+	process    *queue.Process
+	joiners    map[protocol.NodeID]bool // MirrorReady is proposed: their leases are needed already
+	asked      uint64                   // the view whose grants were asked for
+	asking     context.CancelFunc
+	found      bool               // the store had something of this queue when it was opened
+	offering   context.CancelFunc // ends the offer or the recovery that is under way
+	moves      moves
+	ring       *driver.Member // of the replica, once it has joined
+	stall      stall
+	failed     bool
 }
 
 func newCopy(l *life, q *state.Queue) *queueCopy {
@@ -117,6 +134,8 @@ func (c *queueCopy) HandleEvent(ev any) {
 	switch ev := ev.(type) {
 	case evWake:
 		c.wakeAt = 0
+	case evLettered, evRetryLetters, evSources, evForgotten, evForget:
+		err = c.aboutLetters(ev)
 	case evMessage:
 		err = c.process.Handle(ev.from, ev.m)
 	case evDurable:
@@ -183,6 +202,9 @@ func (c *queueCopy) EndBatch() {
 	for _, o := range outs {
 		c.carryOut(o)
 	}
+	if !c.check(c.lettersGone()) {
+		return
+	}
 	if !c.check(c.replica.Flush()) {
 		return
 	}
@@ -192,7 +214,8 @@ func (c *queueCopy) EndBatch() {
 	} else {
 		c.setWake()
 	}
-	if more {
+	if more || c.flushAgain {
+		c.flushAgain = false
 		c.post(evFlush{})
 	}
 }
@@ -207,7 +230,8 @@ func (c *queueCopy) setWake() {
 
 // configure tells the queue process what arguments and policies say now.
 func (c *queueCopy) configure(q *state.Queue) {
-	settings, _ := settingsOf(q, c.args)
+	var settings queue.Settings
+	settings, c.dead = settingsOf(q, c.args)
 	c.process.Configure(settings)
 }
 
@@ -219,6 +243,10 @@ func (c *queueCopy) carryOut(o queue.Output) {
 		c.background("remember that the queue had a consumer", func(ctx context.Context) error {
 			return c.life.noteConsumer(ctx, c.q)
 		})
+	case queue.DeadLetter:
+		c.sendLetter(&o.Letter)
+	case queue.LettersBuried:
+		c.buried(o.Positions)
 	case queue.Unused:
 		q := c.q
 		c.background("delete a queue that nobody uses", func(ctx context.Context) error {
@@ -314,7 +342,7 @@ func (c *queueCopy) deleted() error {
 
 // end closes the actor after the copy was deleted.
 func (c *queueCopy) end(err error) error {
-	c.process.Resign()
+	c.resign()
 	c.life.wakes.set(c, 0)
 	c.master.Store(false)
 	c.replica = nil
@@ -367,7 +395,7 @@ func (c *queueCopy) onDurable(backingqueue.LSN) {
 
 // closeStore ends the replica; its content stays on disk.
 func (c *queueCopy) closeStore() error {
-	c.process.Resign()
+	c.resign()
 	r := c.replica
 	c.replica = nil
 	if r == nil {

@@ -28,6 +28,7 @@
 //	alarm.go       memory and disk alarms
 //	routes.go      exchanges and bindings, kept for routing
 //	settings.go, arguments.go: what arguments and policies mean for a queue; wake.go: when it wakes by itself
+//	deadletter.go, lettersweep.go: where its dead letters go, and how their targets forget them
 //	info.go        what operators ask
 //	clientlist.go  connections, channels and consumers, as operators see and close them
 //	limits.go      limits on connections and channels

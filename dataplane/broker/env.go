@@ -111,6 +111,7 @@ func (c *queueCopy) SetAside(why string) (backingqueue.Queue, error) {
 // Acting implements mirror.Env.
 func (c *queueCopy) Acting(t mirror.Term) queue.Events {
 	c.master.Store(true)
+	c.forgetLetters()
 	c.check(c.process.Promote(c.replica.Backing(), t.Epoch, t.New))
 	c.post(evReview{})
 	return c.process
@@ -120,10 +121,11 @@ func (c *queueCopy) Acting(t mirror.Term) queue.Events {
 func (c *queueCopy) Resigned(r mirror.Resignation) {
 	if r == mirror.Suspended {
 		c.process.Suspend()
+		c.forgetLetters()
 		return
 	}
 	c.master.Store(false)
-	c.process.Resign()
+	c.resign()
 }
 
 // Report implements mirror.Env.

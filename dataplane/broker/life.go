@@ -117,6 +117,7 @@ func (l *life) run(ctx context.Context) error {
 		l.log.Info("node is up", "incarnation", l.self.Incarnation)
 		l.spawn(l.keepUp)
 		l.serve()
+		l.spawn(l.sweepLetters)
 		joined = l.wait(ctx)
 	}
 	return joined

@@ -37,6 +37,7 @@ const (
 	callGrants  = "detector.grants-clear"
 	callOffer   = "mirror.offer"
 	callFigures = "queue.figures"
+	callLetters = "queue.letters-forgotten"
 	callMove    = "mirror.move"
 	callHolds   = "mirror.holds"
 
@@ -88,6 +89,7 @@ func (n *Node) register() {
 	n.links.Handle(link.ProtoMembers, n.answerMembership)
 	n.links.HandleCall(callOffer, n.answerOffer)
 	n.links.HandleCall(callFigures, n.answerFigures)
+	n.links.HandleCall(callLetters, n.answerLetters)
 	n.links.HandleCall(callMove, n.answerMove)
 	n.links.HandleCall(callHolds, n.answerHolds)
 	n.links.HandleCall(callWatermarks, n.answerWatermarks)

@@ -149,8 +149,12 @@ func (r *routes) route(vhost string, m *message.Message, s *exchange.Scratch, ta
 	if v == nil {
 		return &exchange.UnknownExchangeError{Name: m.Exchange}
 	}
+	cc, bcc, err := amqp.ExtraKeys(m.Properties)
+	if err != nil {
+		return err
+	}
 	var broken error
-	names, err := v.table.Route(s, exchange.Message{Exchange: m.Exchange, Key: m.RoutingKey, Headers: func() map[string]any {
+	names, err := v.table.Route(s, exchange.Message{Exchange: m.Exchange, Key: m.RoutingKey, More: append(cc, bcc...), Headers: func() map[string]any {
 		t, err := amqp.HeadersOf(m.Properties)
 		broken = err
 		return t

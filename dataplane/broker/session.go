@@ -154,6 +154,10 @@ func (s *session) route(c *channel, m *message.Message) ([]*attachment, error) {
 	if errors.As(err, &unknown) {
 		return nil, amqp.Errorf(amqp.NotFound, "no exchange '%s' in vhost '%s'", m.Exchange, s.info.VHost)
 	} else if err != nil {
+		var e *amqp.Error
+		if errors.As(err, &e) {
+			return nil, e
+		}
 		return nil, fmt.Errorf("route a message to exchange %q: %w", m.Exchange, err)
 	}
 	for _, a := range c.targets {

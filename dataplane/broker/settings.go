@@ -43,6 +43,7 @@ func settingsOf(q *state.Queue, args amqp.Table) (queue.Settings, deadLetters) {
 	var d deadLetters
 	d.exchange, d.on = word(q.Effective, args, "dead-letter-exchange")
 	d.key, d.hasKey = word(q.Effective, args, "dead-letter-routing-key")
+	s.DeadLetter = d.on
 	return s, d
 }
 

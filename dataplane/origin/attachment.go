@@ -54,15 +54,22 @@ type Attachment struct {
 	keptAcks  deque.Deque[keptAck]
 	ackNumber uint64
 
+	// Dead letters (letters.go).
+	letters    map[backingqueue.OriginID]*letter
+	letterRefs map[uint64]*letter
+
 	calls    []*call // ascending ID
 	nextCall uint64
 
-	outs        []Output
-	openPublish *protocol.Publish // the newest in outs, while it may still grow
-	openBytes   int64
-	openAck     *protocol.Ack
-	openCovered int
-	openGrant   *protocol.CreditGrant
+	outs            []Output
+	openPublish     *protocol.Publish // the newest in outs, while it may still grow
+	openBytes       int64
+	openAck         *protocol.Ack
+	openLetters     *protocol.Attach
+	openLetterItems *protocol.Publish
+	openLetterBytes int64
+	openCovered     int
+	openGrant       *protocol.CreditGrant
 }
 
 type sessionState uint8
@@ -115,6 +122,7 @@ func New(cfg Config) *Attachment {
 	return &Attachment{
 		cfg: cfg, links: map[protocol.NodeID]bool{cfg.Self: true},
 		channels: map[Channel]*channel{}, byRef: map[uint64]*originState{}, consumers: map[uint64]*consumer{},
+		letters: map[backingqueue.OriginID]*letter{}, letterRefs: map[uint64]*letter{},
 	}
 }
 
@@ -129,7 +137,7 @@ func (a *Attachment) Outputs() []Output {
 // Idle reports whether the attachment holds nothing: no channel, publish, acknowledgement or call. Only then may its owner
 // drop it, since a channel's publishes are numbered here.
 func (a *Attachment) Idle() bool {
-	return len(a.channels) == 0 && len(a.origins) == 0 && a.keptAcks.Len() == 0 && len(a.calls) == 0
+	return len(a.channels) == 0 && len(a.origins) == 0 && a.keptAcks.Len() == 0 && len(a.calls) == 0 && len(a.letters) == 0
 }
 
 // Blocked reports whether Publish would return ErrBlocked now.
@@ -276,6 +284,7 @@ func (a *Attachment) send(m protocol.Message) {
 // seal ends the batches under construction: what follows must not overtake them.
 func (a *Attachment) seal() {
 	a.openPublish, a.openAck, a.openGrant = nil, nil, nil
+	a.openLetters, a.openLetterItems = nil, nil
 }
 
 // originState is one channel's publishes to this queue.

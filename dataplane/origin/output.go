@@ -3,6 +3,7 @@ package origin
 import (
 	"errors"
 
+	"warren/dataplane/backingqueue"
 	"warren/dataplane/message"
 	"warren/dataplane/queue/protocol"
 )
@@ -36,6 +37,8 @@ const (
 	Unblocked
 	// Replied answers a call.
 	Replied
+	// Lettered: the dead letter Letter is stable in the queue, was refused by it, or (Code) the queue is down or deleted.
+	Lettered
 	// Cancelled: consumer Tag of the Channel ended because of Code; its deliveries stay valid.
 	Cancelled
 )
@@ -43,14 +46,15 @@ const (
 // Output is one effect. The owner carries outputs out in the order in which they stand.
 type Output struct {
 	Kind        Kind
-	To          protocol.NodeID  // Send
-	Message     protocol.Message // Send
-	Channel     Channel          // all but Send
-	Deliveries  []Delivery       // Deliveries
-	First, Last uint64           // Confirmed, Nacked
-	Reply       *Reply           // Replied
-	Tag         string           // Cancelled
-	Code        protocol.Code    // Cancelled
+	To          protocol.NodeID       // Send
+	Message     protocol.Message      // Send
+	Channel     Channel               // all but Send
+	Deliveries  []Delivery            // Deliveries
+	First, Last uint64                // Confirmed, Nacked
+	Reply       *Reply                // Replied
+	Tag         string                // Cancelled
+	Code        protocol.Code         // Cancelled, Lettered
+	Letter      backingqueue.OriginID // Lettered
 }
 
 // Delivery is one message for a channel. ID names it in Ack, Reject and Requeue; it grows with each delivery of the

@@ -55,6 +55,9 @@ func (a *Attachment) pump() {
 // result takes the master's answer to publishes of one origin.
 func (a *Attachment) result(r protocol.Result) {
 	o := a.byRef[r.Ref]
+	if o == nil {
+		a.letterResult(r)
+	}
 	if o == nil || o.sent == 0 {
 		return
 	}

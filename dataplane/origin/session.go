@@ -70,6 +70,7 @@ func (a *Attachment) fail(code protocol.Code) {
 	a.down, a.state = code, detached
 	a.seal()
 	a.nackAll()
+	a.failLetters(code)
 	a.cancelConsumers(code, func(c *consumer) bool { return c.active })
 	calls := a.calls
 	a.calls = nil
@@ -145,6 +146,7 @@ func (a *Attachment) welcome(w *protocol.Welcome) {
 	a.seal()
 	a.credit, a.window = w.Publish, w.Consumer
 	a.attachOrigins()
+	a.attachLetters()
 	a.ackNumber = 0
 	for i := range a.keptAcks.Len() {
 		k := a.keptAcks.At(i)
@@ -159,6 +161,7 @@ func (a *Attachment) welcome(w *protocol.Welcome) {
 			a.sendCall(c)
 		}
 	}
+	a.resendLetters()
 	a.pump()
 }
 

@@ -61,6 +61,7 @@ func (p *Process) attachOrigin(n *node, a protocol.AttachOrigin) {
 		p.defects++
 		return
 	}
+	p.sources = p.sources || IsLetter(a.ID)
 	o := p.origins[a.ID]
 	if o == nil {
 		o = &originState{id: a.ID}

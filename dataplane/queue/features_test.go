@@ -275,7 +275,7 @@ func TestLetters(t *testing.T) {
 func (r *rig) done(which ...int) {
 	r.t.Helper()
 	for _, i := range which {
-		r.must(r.proc.LettersDone(r.epoch, positions(r.letters[i])))
+		r.must(r.proc.LettersDone(positions(r.letters[i])))
 	}
 	r.run()
 }

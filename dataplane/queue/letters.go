@@ -142,10 +142,9 @@ func (p *Process) survived(seq uint64, d *dying) {
 	}
 }
 
-// LettersDone says that letters of this term (epoch) are stable in all their targets, or have none. LettersBuried follows
-// for each.
-func (p *Process) LettersDone(epoch uint64, positions []protocol.Position) error {
-	if !p.active() || epoch != p.epoch {
+// LettersDone says that letters of this term are stable in all their targets, or have none. LettersBuried follows for each.
+func (p *Process) LettersDone(positions []protocol.Position) error {
+	if !p.active() {
 		return p.err
 	}
 	byReason := map[Reason][]backingqueue.Range{}
@@ -195,11 +194,13 @@ func (p *Process) Forgotten(positions []protocol.Position) (gone []protocol.Posi
 
 // Sources are the letters that this queue, as their target, remembers.
 func (p *Process) Sources() (ids []backingqueue.OriginID) {
-	if p.table == nil || p.state != serving {
+	if p.table == nil || p.state != serving || !p.sources {
 		return nil
 	}
+	p.sources = false
 	for _, line := range p.table.Origins() {
 		if IsLetter(line.ID) {
+			p.sources = true
 			ids = append(ids, line.ID)
 		}
 	}

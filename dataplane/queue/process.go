@@ -125,6 +125,7 @@ type Process struct {
 	lettersOut  int
 	letterBytes int64
 	graves      deque.Deque[buried]
+	sources     bool // letters may have come here
 
 	consumers   consumers
 	had         bool
@@ -251,6 +252,7 @@ func (p *Process) Promote(b Backing, epoch uint64, fresh bool) error {
 	p.stable = 0
 	p.used()
 	p.tried, p.expiring = b.Stats().NextSeq, !fresh
+	p.sources = !fresh
 	ids := make([]protocol.NodeID, 0, len(p.up))
 	for id := range p.up {
 		ids = append(ids, id)

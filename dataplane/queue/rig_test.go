@@ -170,6 +170,8 @@ func (r *rig) note(n string, o origin.Output) {
 		r.seen = append(r.seen, fmt.Sprintf("%snacked %d-%d", at, o.First, o.Last))
 	case origin.Unblocked:
 		r.seen = append(r.seen, at+"unblocked")
+	case origin.Lettered:
+		r.seen = append(r.seen, fmt.Sprintf("%slettered: %v", at, o.Code))
 	case origin.Cancelled:
 		r.seen = append(r.seen, fmt.Sprintf("%scancelled %s: %v", at, o.Tag, o.Code))
 	case origin.Replied:

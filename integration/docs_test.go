@@ -1,0 +1,43 @@
+package integration
+
+import (
+	"bytes"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestFieldReportsNameTests: each test that docs/field-reports.md names exists, so that a renamed one is noticed.
+func TestFieldReportsNameTests(t *testing.T) {
+	doc, err := os.ReadFile(filepath.Join("..", "docs", "field-reports.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	exists := map[string]bool{}
+	declared := regexp.MustCompile(`(?m)^func (Test\w+)\(`)
+	err = filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		b, err := os.ReadFile(path)
+		for _, m := range declared.FindAllSubmatch(b, -1) {
+			exists[string(m[1])] = true
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := regexp.MustCompile("`(Test\\w+)`").FindAllSubmatch(doc, -1)
+	for _, m := range named {
+		if !exists[string(m[1])] {
+			t.Errorf("docs/field-reports.md names %s, which is no test", m[1])
+		}
+	}
+	if len(named) < 50 || bytes.Count(doc, []byte("\n| B")) < 47 {
+		t.Errorf("docs/field-reports.md has %d lines and names %d tests", bytes.Count(doc, []byte("\n| B")), len(named))
+	}
+}

@@ -304,21 +304,45 @@ func (s *Store) configured() bool {
 	return err == nil && len(ms) > 0
 }
 
+// standPause is how long each further voter leaves the one before it to win the election after a leader that died.
+const standPause = 150 * time.Millisecond
+
 // ElectNow starts an election at once if this node is the voter next by name after the leader that is known to be dead
-// (metadata.md, Failure detection), and says whether it did. The caller must be sure that the leader's process is gone; if it
-// is not, the election costs a change of leader and nothing else.
+// (metadata.md, Failure detection), and says whether it did. The others stand one after the other if they have heard of no new
+// leader: the first cannot win if it lacks an entry that another has. The caller must be sure that the leader's process is gone;
+// if it is not, the election costs a change of leader and nothing else.
 func (s *Store) ElectNow(dead string) bool {
 	leader, _ := s.Leader()
 	ms, err := s.Members()
 	if err != nil || leader != dead || dead == s.cfg.Self {
 		return false
 	}
-	if next := nextVoter(ms, dead); next != s.cfg.Self {
+	rank := 0
+	for next := nextVoter(ms, dead); next != s.cfg.Self; next = nextVoter(ms, next) {
+		if rank++; rank > len(ms) {
+			return false // no voter
+		}
+	}
+	if rank > 0 {
+		s.wg.Go(func() { s.standLater(dead, time.Duration(rank)*standPause) })
 		return false
 	}
-	s.log.Info("the leader is dead, standing for election at once", "node", dead)
+	s.log.Info("the leader is dead, standing for election at once", "dead", dead)
 	s.trans.timeoutNow(s.header())
 	return true
+}
+
+// standLater stands for election unless there is a leader after a while.
+func (s *Store) standLater(dead string, pause time.Duration) {
+	select {
+	case <-time.After(pause):
+	case <-s.ctx.Done():
+		return
+	}
+	if leader, _ := s.Leader(); leader == dead || leader == "" {
+		s.log.Info("the leader is dead and nobody was elected yet, standing for election", "dead", dead)
+		s.trans.timeoutNow(s.header())
+	}
 }
 
 // nextVoter is the voter that follows after by name, around the end of the list.

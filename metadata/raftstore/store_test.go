@@ -226,6 +226,33 @@ func TestElectNow(t *testing.T) {
 	}
 }
 
+// TestElectNowBehind: the voter next by name lacks an entry that the other one has; that one does not wait for its timeout.
+func TestElectNowBehind(t *testing.T) {
+	c := newCluster(t, "a", "b", "c")
+	c.tune = func(cfg *Config) { cfg.HeartbeatTimeout, cfg.LeaderLease = 3*time.Second, 2*time.Second }
+	c.start("a", "b", "c")
+	c.propose("a", vhost(0))
+	leader := c.leader()
+	next := nextVoter([]Member{{Peer{Name: "a"}, true}, {Peer{Name: "b"}, true}, {Peer{Name: "c"}, true}}, leader)
+	c.nodes[next].stream.cutOff(true)
+	c.propose(leader, vhost(1))
+	c.kill(leader)
+	c.nodes[next].stream.cutOff(false)
+	began := time.Now()
+	for _, n := range c.nodes {
+		if n.store != nil {
+			n.store.ElectNow(leader)
+		}
+	}
+	other := c.leader()
+	if took := time.Since(began); took > 2*time.Second {
+		t.Errorf("took %v, the timeout is 3 s or more", took)
+	}
+	if other == next {
+		t.Errorf("%s leads, which lacks an entry", next)
+	}
+}
+
 func TestNextVoter(t *testing.T) {
 	ms := []Member{{Peer{Name: "a"}, true}, {Peer{Name: "b"}, false}, {Peer{Name: "c"}, true}, {Peer{Name: "d"}, true}}
 	for after, want := range map[string]string{"a": "c", "c": "d", "d": "a"} {

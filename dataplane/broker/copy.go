@@ -101,6 +101,8 @@ type queueCopy struct {
 	ring       *driver.Member // of the replica, once it has joined
 	stall      stall
 	failed     bool
+
+	syncing syncing // sync.go
 }
 
 func newCopy(l *life, q *state.Queue) *queueCopy {
@@ -129,8 +131,16 @@ func (c *queueCopy) HandleEvent(ev any) {
 	if c.failed {
 		return
 	}
+	c.releaseHeld()
 	c.process.SetTime(time.Now().UnixMilli())
 	var err error
+	if down, ok := ev.(evLinkDown); ok {
+		err = c.syncLinkDown(down.node)
+	}
+	if err != nil || c.hold(ev) {
+		c.check(err)
+		return
+	}
 	switch ev := ev.(type) {
 	case evWake:
 		c.wakeAt = 0
@@ -175,7 +185,9 @@ func (c *queueCopy) HandleEvent(ev any) {
 	case copyEvent:
 		err = ev.apply(c)
 	}
-	c.check(err)
+	if c.check(err) {
+		c.releaseHeld()
+	}
 }
 
 // HandleOutput implements driver.Handler.
@@ -191,7 +203,11 @@ func (c *queueCopy) EndBatch() {
 	if c.replica == nil || c.failed {
 		return
 	}
-	if !c.check(c.replica.Flush()) {
+	if !c.check(c.syncStep()) || !c.check(c.replica.Flush()) {
+		return
+	}
+	c.releaseHeld()
+	if c.replica == nil || c.failed || c.replica.Blocked() {
 		return
 	}
 	held := c.replica.Role() == mirror.Master && c.LeasesHeld()
@@ -312,7 +328,9 @@ func (c *queueCopy) assign(q *state.Queue) error {
 	if q.HadConsumers {
 		c.process.HadConsumers()
 	}
-	if err := c.replica.Assign(assignment(q)); err != nil {
+	a := assignment(q)
+	a.Sync = c.syncPolicy(q)
+	if err := c.replica.Assign(a); err != nil {
 		return err
 	}
 	c.forgetJoiners(q)

@@ -146,6 +146,14 @@ func (c *queueCopy) Report(e mirror.Event) {
 		log.Info("this node's copy follows the master", "messages_missing", e.Messages)
 	case mirror.Defect:
 		log.Error("something that the protocol excludes was seen", "detail", e.Detail)
+	case mirror.SyncStarted:
+		log.Info("a mirror is being synchronised", "peer", e.Member.Node, "messages", e.Messages)
+	case mirror.SyncDone:
+		log.Info("a mirror was sent what it lacked", "peer", e.Member.Node, "messages_sent", e.Messages, "detail", e.Detail)
+	case mirror.SyncCancelled:
+		log.Warn("a synchronisation was cancelled", "messages_sent", e.Messages)
+	case mirror.SyncInterrupted:
+		log.Warn("a synchronisation goes on without a mirror, which is tried again", "peer", e.Member.Node, "detail", e.Detail)
 	case mirror.WasExpelled:
 		log.Info("this node's copy is out of the view", "detail", e.Detail)
 	}

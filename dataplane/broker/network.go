@@ -25,6 +25,7 @@ const (
 	frameToNode    link.FrameKind = 35 // queue id (uvarint), protocol message of a queue process
 	frameAlarm     link.FrameKind = 36 // one byte, the sender's alarm
 	frameAddress   link.FrameKind = 37 // the sender's inter-node address
+	frameSync      link.FrameKind = 38 // queue id (uvarint), 1 if the message goes on in the next frame, part of a message of package mirror
 )
 
 // Calls between nodes.
@@ -62,6 +63,7 @@ func (n *Node) register() {
 	n.links.HandleFrame(frameReport, n.reported)
 	n.links.HandleFrame(frameAlarm, n.alarms.told)
 	n.links.HandleFrame(frameAddress, n.members.addressTold)
+	n.links.HandleFrame(frameSync, n.syncFrame)
 	n.links.HandleFrame(frameToMaster, func(from link.PeerID, body []byte) {
 		n.queueFrame(from, body, (*life).fromNode)
 	})

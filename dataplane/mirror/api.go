@@ -2,6 +2,7 @@ package mirror
 
 import (
 	"errors"
+	"iter"
 
 	"warren/dataplane/backingqueue"
 	"warren/dataplane/gm"
@@ -38,6 +39,12 @@ type Env interface {
 	// SetAside closes the queue's store after a final sync, keeps what it holds where an operator can find it, and
 	// opens an empty one in its place.
 	SetAside(why string) (backingqueue.Queue, error)
+	// SetAsidePart keeps those entries, which the copy is about to drop, where an operator can find them; it returns when
+	// they are on disk.
+	SetAsidePart(why string, entries iter.Seq2[backingqueue.Entry, error]) error
+	// SendSync sends a message to another member, beside the ring and in order, which keeps payload; the Replica there
+	// gets it with SyncMessage. False: there is no way to it now. What is lost with a link is told with LinkDown.
+	SendSync(to gm.Member, payload []byte) bool
 	// Acting: this node's copy is the master from here on; Backing may be used, and events go to what it returns.
 	Acting(t Term) queue.Events
 	// Resigned: it is not any more (or does not take operations for now); no event follows. Every Backing call fails with
@@ -74,6 +81,7 @@ type Assignment struct {
 	LastLossEpoch uint64
 	// Recovering: the master was named by RecoverQueue and MasterActing is not committed yet.
 	Recovering bool
+	Sync       SyncPolicy
 }
 
 // Command is a proposal to the metadata; the broker translates it.
@@ -190,6 +198,15 @@ const (
 	BaselineKnown
 	// Defect: something that the rules exclude was seen; the copy protects itself. Detail says what.
 	Defect
+	// SyncStarted: this master brings Member, and perhaps others, up to date; Messages: what it holds below its baseline
+	// (an estimate).
+	SyncStarted
+	// SyncDone: Member has all; Messages: how many were sent in all.
+	SyncDone
+	// SyncCancelled: somebody asked that it end.
+	SyncCancelled
+	// SyncInterrupted: it goes on without Member, which is tried again later. Detail says why.
+	SyncInterrupted
 	// WasExpelled: the copy stopped because the view does not hold it any more.
 	WasExpelled
 )

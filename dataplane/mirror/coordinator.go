@@ -41,33 +41,39 @@ func (r *Replica) sendPosition() error {
 		return err
 	}
 	for _, m := range to {
-		r.joiners[m] = joiner{baseline: r.next, number: r.newest()}
+		r.joiners[m] = joiner{baseline: r.next, number: r.newest(), whole: st.Messages == 0}
 	}
 	return nil
 }
 
-// vouch proposes the mirrors that have become synchronised: everything from the baseline on reaches them, the master holds
-// nothing below ("the missing part shrinks until it is gone"), and their disks know both, so that a mirror that the record
-// counts as synchronised finds itself reconciled after a power failure.
-func (r *Replica) vouch() {
+// vouch proposes the mirrors that have become synchronised: everything from the baseline on reaches them, and they have all
+// that the master holds below, whether it was sent or has been consumed ("the missing part shrinks until it is gone"). Their
+// disks know both, so that a mirror that the record counts as synchronised finds itself reconciled after a power failure.
+func (r *Replica) vouch() error {
 	if len(r.joiners) == 0 {
-		return
+		return nil
 	}
 	st := r.q.Stats()
+	var gone []gm.Member
+	for _, m := range r.a.View.Members {
+		if j, ok := r.joiners[m]; ok && !j.whole && drained(st, j) {
+			gone = append(gone, m)
+		}
+	}
+	if len(gone) > 0 {
+		if err := r.endRun(gone, flagDrained); err != nil {
+			return err
+		}
+	}
 	for _, m := range r.a.View.Members {
 		j, ok := r.joiners[m]
-		if !ok || j.proposed || st.Messages > 0 && st.FirstSeq < j.baseline {
-			continue
-		}
-		if !j.whole {
-			j.whole, j.number = true, max(j.number, r.newest())
-		}
-		if j.number <= r.term.persisted {
+		if ok && j.whole && !j.proposed && j.number <= r.term.persisted {
 			j.proposed = true
+			r.joiners[m] = j
 			r.env.Propose(MirrorSynchronised{Member: m, View: r.a.View.Version})
 		}
-		r.joiners[m] = j
 	}
+	return nil
 }
 
 // move is a planned move under way (mirroring.md, planned moves).
@@ -88,7 +94,7 @@ func (r *Replica) HandOver(to gm.Member) error {
 	if to == r.self || !r.recorded(to) {
 		return fmt.Errorf("hand over queue %q to %s: %w", r.cfg.Name, to.Node, ErrNoTarget)
 	}
-	r.role = Ending
+	r.role, r.run = Ending, nil
 	r.stream.ended = true
 	r.env.Resigned(Suspended)
 	if err := r.tell(encodeMasterEnds(r.term.Epoch)); err != nil {

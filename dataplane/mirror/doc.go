@@ -15,6 +15,11 @@
 //	                                       incarnation that was declared down unfenced
 //	ProposalFailed(Command) error          a proposal was refused or got no answer
 //	NodeDown(node, incarnation) error      its channels are gone
+//	SyncMessage(node, incarnation, payload) error   what a member sent with Env.SendSync
+//	SyncStep() (more bool, error)          the next piece of a synchronisation; again, between other inputs, while more
+//	SyncTick() error                       each second while SyncPending
+//	LinkDown(node, incarnation) error      what was under way there is lost
+//	SyncQueue(), CancelSync(), Syncing()   an operator's wishes; Blocked() tells whether the queue must stand still
 //	HandOver(to) error, HandOverTimeout()  a planned move, and its second without a commit
 //	Flush() error                          the end of a batch of the above and of Backing calls: asks the disk for a sync,
 //	                                       checks the leases and gives events. Nothing is confirmed without it.
@@ -26,16 +31,35 @@
 //
 // Reading order: api.go (what it asks and tells), replica.go (inputs and roles), slave.go (applying the stream), master.go
 // (the queue process's operations, and what becomes stable when), promote.go (who may act, and what a term begins with),
-// coordinator.go (mirrors that are not synchronised, planned moves), origins.go, persist.go, meta.go, ops.go.
+// coordinator.go (mirrors that are not synchronised, planned moves), sync.go, sync_master.go, sync_mirror.go, origins.go, persist.go, meta.go, ops.go.
 //
 // # A mirror's part of the queue
 //
 // A member that joins drops everything that the ring delivers until a Position names it. That operation carries the master's
-// epoch table and next position, and behind Origins messages comes its table of origins: from there on, the baseline, the
-// mirror follows the stream (it is anchored). What it had from an earlier life is dropped then, or set aside if a loss was
-// counted in its absence. The master proposes MirrorSynchronised once it holds nothing below the baseline and both facts are
-// durable at the mirror. A copy that misses a part of the stream stops following, takes back what it vouched for, and asks
-// for another Position (NeedPosition).
+// epoch table, floor and next position, and behind Origins messages comes its table of origins: from there on, the baseline,
+// the mirror follows the stream (it is anchored). Of what it had from an earlier life it keeps what stands in the history that
+// both share, found from the two epoch tables; the rest is dropped, or set aside if a loss was counted in its absence.
+// The master proposes MirrorSynchronised once the mirror has what it holds below the baseline and both facts are durable there.
+// A copy that misses a part of the stream stops following, takes back what it vouched for, and asks for another Position
+// (NeedPosition).
+//
+// # Synchronisation
+//
+// For each mirror that is not synchronised the master broadcasts SyncStart. The mirror offers, in parts, the positions that it
+// holds below its baseline, and remembers until SyncEnd what the stream removes. The master compares each part with what it
+// holds itself, and sends in batches what the mirror lacks and which positions it must drop; several mirrors share one walk.
+// The mirror answers each batch, so that few are under way. When the last is answered SyncEnd names the mirror: at that point
+// of the stream it has exactly what the master has. Where consumers have drained all that is below the baseline, SyncEnd says so
+// without any of this. Whatever breaks a synchronisation, the next one finds by the offer what has arrived. A mirror that has
+// nothing to offer and whose queue is not synchronised automatically is left alone until SyncQueue.
+//
+// Offers are made to each master anew: what one master removed, or sent, another may not have heard of.
+//
+// A message of a synchronisation is a msgpack array: version (1), kind, epoch, SyncStart's number, and
+//
+//	1 Offer  came with content of an earlier life, from, to, the positions held as a roaring64 bitmap
+//	2 Batch  number, to (all below is the same then), ranges to drop, entries [seq, ref, number, delivered, message]…
+//	3 Ack    number
 //
 // # Operations on the ring
 //
@@ -56,8 +80,11 @@
 //	 9   OriginClosed  Control  ref
 //	10   Origins       Control  true in the first chunk, [[ref, number, identity, loss, refused ranges]…]
 //	11   NeedPosition  Control
+//	12   SyncStart     Control  number, whom it concerns (as in Position)
+//	13   SyncEnd       Barrier  number, flags (1: over for all, 2: the master holds nothing below the baselines of those that are
+//	                            named), who is synchronised (Control if nobody)
 //
-// 12 and 13 are kept for SyncStart and SyncEnd. Publish costs 40 bytes at most beside the body and the names.
+// Publish costs 40 bytes at most beside the body and the names.
 //
 // What a copy keeps in backingqueue's Meta is in meta.go: the epoch table, the floor, the mark "unreconciled" with the
 // baseline, the next ref, the losses and the refusals.

@@ -364,7 +364,7 @@ func (r *Replica) removed(op queue.Op, rs []backingqueue.Range, reason queue.Rea
 		need = r.cfg.Durable
 	} else if r.ring != nil {
 		class := gm.Control
-		if need || len(r.joiners) > 0 { // it may make a mirror whole, which must be durable there
+		if need {
 			class = gm.Barrier
 		}
 		if err := r.cast(class, encodeRemove(rs, uint8(reason), n), need); err != nil {

@@ -13,7 +13,7 @@ import (
 // who does not know them; a new operation needs a feature flag (design/upgrades.md).
 const opsVersion = 1
 
-// opCode names an operation on the ring. 12 and 13 are SyncStart and SyncEnd.
+// opCode names an operation on the ring.
 type opCode uint8
 
 const (
@@ -28,6 +28,8 @@ const (
 	opOriginClosed
 	opOrigins
 	opNeedPosition
+	opSyncStart
+	opSyncEnd
 )
 
 // op is one decoded operation; which fields mean something depends on code (see doc.go for the formats).
@@ -35,17 +37,17 @@ type op struct {
 	code   opCode
 	epoch  uint64                // NewMaster, MasterEnds, Position
 	seq    uint64                // NewMaster: firstSeq; Position: nextSeq; Publish
-	flags  uint64                // NewMaster
+	flags  uint64                // NewMaster, SyncEnd
 	ref    uint64                // Publish, Refused, OriginOpened, OriginClosed; Position: the next ref
-	number uint64                // Publish, Refused; OriginOpened: the lowest that is still kept, less one
+	number uint64                // Publish, Refused; OriginOpened: the lowest that is still kept, less one; SyncStart, SyncEnd: which
 	count  int                   // Remove: how many messages the master dropped; Position: how many it holds
 	first  bool                  // Origins: the first chunk
 	id     backingqueue.OriginID // OriginOpened
 	ranges []backingqueue.Range  // Remove, Delivered
 	msg    message.Message       // Publish
 
-	oldest  uint64 // Position
-	members []gm.Member
+	oldest  uint64      // Position
+	members []gm.Member // Position, SyncStart, SyncEnd: whom it concerns
 	epochs  []epochStart
 	floor   floor
 	lines   []originLine // Origins
@@ -128,13 +130,41 @@ func encodePosition(o *op) []byte {
 	for _, v := range []uint64{o.epoch, o.seq, o.oldest, uint64(o.count), o.ref} {
 		b = wire.AppendUint(b, v)
 	}
-	b = wire.AppendArray(b, len(o.members))
-	for _, m := range o.members {
+	b = appendEpochs(appendMembers(b, o.members), o.epochs)
+	return appendFloor(b, o.floor)
+}
+
+// Flags of SyncEnd.
+const (
+	flagOver    = 1 // the synchronisation is over for all
+	flagDrained = 2 // the master holds nothing below the baselines of those that are named
+)
+
+func encodeSyncStart(id uint64, to []gm.Member) []byte {
+	return appendMembers(wire.AppendUint(head(start(64*len(to)), 2, opSyncStart), id), to)
+}
+
+func encodeSyncEnd(id, flags uint64, done []gm.Member) []byte {
+	b := head(start(64*len(done)), 3, opSyncEnd)
+	return appendMembers(wire.AppendUint(wire.AppendUint(b, id), flags), done)
+}
+
+func appendMembers(b []byte, ms []gm.Member) []byte {
+	b = wire.AppendArray(b, len(ms))
+	for _, m := range ms {
 		b = wire.AppendString(wire.AppendArray(b, 3), m.Node)
 		b = wire.AppendUint(wire.AppendUint(b, m.Incarnation), m.JoinIndex)
 	}
-	b = appendEpochs(b, o.epochs)
-	return appendFloor(b, o.floor)
+	return b
+}
+
+func readMembers(r *wire.Reader) (ms []gm.Member) {
+	for n := r.Array(); n > 0 && r.Err() == nil; n-- {
+		k := r.Array()
+		ms = append(ms, gm.Member{Node: cloneString(r.String()), Incarnation: r.Uint(), JoinIndex: r.Uint()})
+		r.SkipN(k - 3)
+	}
+	return ms
 }
 
 func appendRanges(b []byte, rs []backingqueue.Range) []byte {
@@ -238,17 +268,19 @@ func (o *op) decode(r *wire.Reader) (fields int, err error) {
 		return 2, o.decodeOrigins(r)
 	case opNeedPosition:
 		return 0, nil
+	case opSyncStart:
+		o.number, o.members = r.Uint(), readMembers(r)
+		return 2, nil
+	case opSyncEnd:
+		o.number, o.flags, o.members = r.Uint(), r.Uint(), readMembers(r)
+		return 3, nil
 	}
 	return 0, fmt.Errorf("unknown operation")
 }
 
 func (o *op) decodePosition(r *wire.Reader) error {
 	o.epoch, o.seq, o.oldest, o.count, o.ref = r.Uint(), r.Uint(), r.Uint(), int(r.Uint()), r.Uint()
-	for n := r.Array(); n > 0 && r.Err() == nil; n-- {
-		k := r.Array()
-		o.members = append(o.members, gm.Member{Node: cloneString(r.String()), Incarnation: r.Uint(), JoinIndex: r.Uint()})
-		r.SkipN(k - 3)
-	}
+	o.members = readMembers(r)
 	o.epochs, o.floor = readEpochs(r), readFloor(r)
 	return r.Err()
 }

@@ -63,7 +63,7 @@ func (r *Replica) act() error {
 	r.term.FirstSeq = r.next
 	r.meta.begin(r.a.Epoch, r.next)
 	r.meta.unreconciled, r.damaged, r.anchored, r.missing = false, false, true, 0
-	r.lines = nil
+	r.lines, r.run, r.catchUp = nil, nil, catchUp{}
 	if err := r.saveMeta(); err != nil {
 		return err
 	}
@@ -75,8 +75,7 @@ func (r *Replica) act() error {
 	}
 	r.role = Master
 	for m, j := range r.joiners {
-		j.number, j.whole, j.proposed = r.newest(), false, false
-		r.joiners[m] = j
+		r.joiners[m] = joiner{baseline: j.baseline}
 	}
 	for _, ref := range r.origin.refs() {
 		s := r.origin.byRef[ref]
@@ -120,9 +119,10 @@ func (r *Replica) settleContent() error {
 	stale := r.meta.lastEpoch() < r.lastLoss || r.meta.unreconciled && !r.meta.baselineKnown
 	switch {
 	case r.anchored:
-		for m, j := range r.joiners {
-			if j.baseline < f.seq {
-				delete(r.joiners, m) // it holds more than this copy
+		unseen := []backingqueue.Range{{First: r.verified, Last: max(f.seq, 1) - 1}}
+		if n := r.count(unseen); r.meta.unreconciled && n > 0 {
+			if err := r.setAsidePart(unseen, n, "promoted before it was known which of these messages were removed in its absence"); err != nil {
+				return err
 			}
 		}
 	case stale && held > 0:
@@ -131,8 +131,8 @@ func (r *Replica) settleContent() error {
 		}
 		r.term.Lost += held
 		f.known = false
-		clear(r.joiners) // baselines of another history
 	}
+	clear(r.joiners) // they may hold what this copy lacks: each begins anew, and tells
 	r.meta.floor = f
 	return nil
 }

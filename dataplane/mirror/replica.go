@@ -43,6 +43,11 @@ type Replica struct {
 	contested bool               // MirrorUnsynchronised is proposed and not committed
 	acting    bool               // MasterActing is proposed and not committed
 
+	catchUp
+	run  *syncRun
+	runs uint64 // that this copy has begun
+	size syncSize
+
 	term term
 }
 
@@ -57,8 +62,13 @@ type stream struct {
 type joiner struct {
 	baseline uint64
 	number   uint64 // what must be persisted by all before it can be synchronised
-	whole    bool   // the master has been seen to hold nothing below the baseline
+	whole    bool   // it was told that it has all that the master holds below the baseline
 	proposed bool
+
+	requested bool // an operator asks for it
+	declined  bool // it has nothing to offer, and nobody asks for a copy
+	cancelled bool
+	paused    int // ticks until it is tried again
 }
 
 // New makes the copy over its open backing queue. It is Idle until the first Assign that holds this node. An error means
@@ -70,7 +80,7 @@ func New(c Config) (*Replica, error) {
 	}
 	r := &Replica{
 		cfg: c, env: c.Env, q: c.Store, meta: m, damaged: c.Recovery.Damaged,
-		joiners: map[gm.Member]joiner{}, departed: map[gm.Member]bool{},
+		joiners: map[gm.Member]joiner{}, departed: map[gm.Member]bool{}, size: syncSize{offerHeld, walkLength},
 	}
 	r.next = max(1, r.q.Stats().NextSeq)
 	r.origin.load(r.q.Origins())
@@ -112,6 +122,12 @@ func (r *Replica) Assign(a Assignment) error {
 		}
 		return nil
 	}
+	if a.Sync != prev.Sync {
+		for m, j := range r.joiners {
+			j.cancelled = false
+			r.joiners[m] = j
+		}
+	}
 	r.a, r.self = a, self
 	if err := r.connect(); err != nil {
 		return err
@@ -137,6 +153,7 @@ func (r *Replica) connect() error {
 		r.ring, r.view, r.fresh = nil, gm.View{}, false
 		r.term.makeLocal()
 		r.persist.reset()
+		r.run, r.incoming = nil, nil
 		clear(r.joiners)
 		clear(r.departed)
 	}
@@ -222,6 +239,7 @@ func (r *Replica) depose() {
 		r.env.Resigned(Deposed)
 		r.env.Report(r.event(MasterStopped, r.a.Master, 0, "another member is master"))
 	}
+	r.run = nil
 	r.term = term{received: r.term.received, persisted: r.term.persisted, last: r.term.last, Term: Term{Epoch: r.term.Epoch}}
 }
 
@@ -234,6 +252,7 @@ func (r *Replica) settle() error {
 		if err := r.sendPosition(); err != nil {
 			return err
 		}
+		return r.startRun()
 	case Ending:
 		r.tryTransfer()
 	case Slave:
@@ -352,7 +371,9 @@ func (r *Replica) Flush() error {
 	if r.role != Master || r.ring != nil && !r.env.LeasesHeld() {
 		return nil
 	}
-	r.vouch()
+	if err := r.vouch(); err != nil {
+		return err
+	}
 	r.emit()
 	r.drain() // what the queue process did with the events
 	r.sync()

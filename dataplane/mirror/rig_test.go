@@ -2,6 +2,7 @@ package mirror
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 	"testing"
 
@@ -30,6 +31,14 @@ type rig struct {
 	resigned  []Resignation
 	events    []string
 	from      map[gm.Member]uint64 // last number delivered of a sender
+	aside     []uint64
+	cut       bool
+	synced    []sentSync
+}
+
+type sentSync struct {
+	to      gm.Member
+	payload []byte
 }
 
 type sentMessage struct {
@@ -105,6 +114,22 @@ func (g *rig) SetAside(string) (backingqueue.Queue, error) {
 	g.must(err)
 	q, _, err := g.store.Open(simQueue, backingqueue.Options{Durable: true})
 	return q, err
+}
+
+func (g *rig) SetAsidePart(_ string, entries iter.Seq2[backingqueue.Entry, error]) error {
+	for e, err := range entries {
+		g.must(err)
+		g.aside = append(g.aside, e.Seq)
+	}
+	return nil
+}
+
+func (g *rig) SendSync(to gm.Member, payload []byte) bool {
+	if g.cut {
+		return false
+	}
+	g.synced = append(g.synced, sentSync{to, payload})
+	return true
 }
 
 func (g *rig) Acting(t Term) queue.Events {

@@ -2,6 +2,7 @@ package mirror
 
 import (
 	"errors"
+	"slices"
 	"testing"
 
 	"warren/dataplane/backingqueue"
@@ -171,10 +172,23 @@ func TestTwoEpochsSameSeqs(t *testing.T) {
 	}
 }
 
-// A returner's old content is not part of the queue: it is dropped where the master vouches, kept aside where a loss was
-// counted in its absence, and never mixed in.
+// A returner's old content is not part of the queue until a master has compared it: what both share is kept, what is not is
+// dropped where the master vouches and set aside where a loss was counted in its absence.
 func TestReturner(t *testing.T) {
-	for _, loss := range []uint64{0, 3} {
+	for name, c := range map[string]struct {
+		loss   uint64
+		first  uint64 // of epoch 3
+		floor  floor
+		kept   int
+		report EventKind
+		aside  []uint64
+	}{
+		"all is shared":      {0, 5, floor{}, 3, BaselineKnown, nil},
+		"a tail is not":      {0, 3, floor{}, 2, Discarded, nil},
+		"a loss":             {3, 5, floor{3, 3, true}, 1, SetAside, []uint64{1, 2}},
+		"a loss, no floor":   {3, 5, floor{3, 0, false}, 0, SetAside, nil},
+		"a loss, all shared": {3, 5, floor{3, 1, true}, 3, BaselineKnown, nil},
+	} {
 		g := newRig(t, mB, nil)
 		g.mirror(3)
 		g.sync()
@@ -182,7 +196,7 @@ func TestReturner(t *testing.T) {
 
 		b2 := member3("b", 2, 9)
 		h := newRig(t, b2, g.store)
-		a := Assignment{Mirrored: true, Status: Running, View: gm.View{Version: 9, Members: []gm.Member{mC, b2}}, Synchronised: []bool{true, false}, Master: mC, Epoch: 3, LastLossEpoch: loss}
+		a := Assignment{Mirrored: true, Status: Running, View: gm.View{Version: 9, Members: []gm.Member{mC, b2}}, Synchronised: []bool{true, false}, Master: mC, Epoch: 3, LastLossEpoch: c.loss}
 		h.must(h.rep.Assign(a))
 		h.must(h.rep.Output(gm.Output{Kind: gm.Joined, Baselines: []gm.Baseline{{Sender: mC, Number: 40}, {Sender: b2}}}))
 		h.from[mC] = 40
@@ -191,22 +205,21 @@ func TestReturner(t *testing.T) {
 			t.Fatal("unreconciled content counts as synchronised")
 		}
 		h.hear(mC, encodeOrigins(true, []originLine{{origin: backingqueue.Origin{Ref: 1, ID: chX, Number: 7}}}))
-		h.hear(mC, encodePosition(&op{epoch: 3, seq: 12, oldest: 11, count: 1, ref: 2, members: []gm.Member{b2}, epochs: []epochStart{{1, 1}, {3, 5}}}))
+		h.hear(mC, encodePosition(&op{epoch: 3, seq: 12, oldest: 11, count: 1, ref: 2, members: []gm.Member{b2}, epochs: []epochStart{{1, 1}, {3, c.first}}, floor: c.floor}))
 		h.hear(mC, pubOp(12, 8, "m8"))
-		st := h.rep.Store().Stats()
-		if st.Messages != 1 || st.FirstSeq != 12 {
-			t.Fatalf("loss %d: holds %+v", loss, st)
+		if st := h.rep.Store().Stats(); st.Messages != c.kept+1 || st.LastSeq != 12 {
+			t.Fatalf("%s: holds %+v", name, st)
 		}
-		want := Discarded
-		if loss > 0 {
-			want = SetAside
-		}
-		if e := h.reports[0]; e.Kind != want || e.Messages != 3 {
-			t.Fatalf("loss %d: reported %+v", loss, e)
+		if e := h.reports[0]; e.Kind != c.report || !slices.Equal(h.aside, c.aside) {
+			t.Fatalf("%s: reported %+v, set aside %v", name, e, h.aside)
 		}
 		h.hear(mC, encodeRemove([]backingqueue.Range{{First: 11, Last: 11}}, 1, 1))
-		if !h.rep.Synchronised() {
-			t.Fatal("the missing part is gone, the mark is not")
+		if h.rep.Synchronised() {
+			t.Fatalf("%s: synchronised before the master says so", name)
+		}
+		h.hear(mC, encodeSyncEnd(0, flagDrained, []gm.Member{b2}))
+		if st := h.rep.Store().Stats(); st.Messages != 1 || !h.rep.Synchronised() {
+			t.Fatalf("%s: the missing part is gone: %+v", name, st)
 		}
 	}
 }

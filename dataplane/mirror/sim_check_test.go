@@ -31,6 +31,7 @@ type pubKey struct {
 
 type truthCounts struct {
 	Confirmed, Acked, Promoted, Lossy, Recovered, Moves, Repeats, Refused, Vouched, Contested, Stuck int
+	Synced, Copied, Gone, Cancelled, Interrupted, Aside                                              int
 }
 
 func (c *truthCounts) add(o truthCounts) {
@@ -130,6 +131,9 @@ func (s *sim) checkRest() {
 	want := master.content()
 	for _, m := range r.members {
 		rep := s.nodes[m.node].rep
+		if j, ok := master.joiners[s.gmMember(m)]; m.up && !m.synced && !(ok && (j.cancelled || j.declined && !r.auto)) {
+			s.fail("n%d is up and not synchronised at rest: %+v", m.node, j)
+		}
 		if m.up && m.synced && rep.content() != want {
 			s.fail("synchronised n%d differs from the master n%d:\n%s\n%s", m.node, r.master, rep.content(), want)
 		}
@@ -182,6 +186,16 @@ func (s *sim) checkContent(master *Replica) {
 func (s *sim) run() {
 	if s.chance(85) {
 		s.rest() // all mirrors have joined, and are synchronised with an empty queue
+	}
+	for range 3 {
+		if s.mode.backlog && s.err == nil {
+			for range 8 {
+				for _, n := range s.nodes {
+					n.publish()
+				}
+			}
+			s.rest()
+		}
 	}
 	steps := 200 + s.rng.IntN(400)
 	for range steps {
@@ -254,7 +268,7 @@ func (s *sim) step() {
 			n.publish()
 		}
 	case k < 230:
-		if n.alive && !n.paused {
+		if n.alive && !n.paused && (!s.mode.backlog || s.chance(30)) {
 			n.ack()
 		}
 	case k < 236:
@@ -263,7 +277,7 @@ func (s *sim) step() {
 		}
 	default:
 		for range 1 + s.rng.IntN(6) {
-			s.work(s.nodes[s.rng.IntN(len(s.nodes))], s.rng.IntN(10))
+			s.work(s.nodes[s.rng.IntN(len(s.nodes))], s.rng.IntN(workKinds))
 		}
 	}
 }
@@ -296,7 +310,16 @@ func (s *sim) fault(n *simNode) {
 
 // admin is what the metadata leader and the operator do.
 func (s *sim) admin(n *simNode) {
-	switch s.rng.IntN(9) {
+	switch s.rng.IntN(11) {
+	case 9:
+		if n.rep != nil {
+			n.do("tick", func(r *Replica) error { return r.SyncTick() })
+		}
+		if s.chance(20) {
+			s.setSync(s.chance(50))
+		}
+	case 10:
+		s.operate()
 	case 8:
 		n.paused, n.late = s.chance(20), s.chance(20)
 	case 0:
@@ -351,7 +374,9 @@ func (s *sim) declareDown() bool {
 // join lets the acting master propose MirrorReady for a mirror whose store is open. From then on it needs its lease.
 func (s *sim) join(n *simNode) bool {
 	m := s.nodes[s.rec().master]
-	if n.rep == nil || n.rep.Role() != Idle || m.paused || m.rep == nil || m.rep.Role() != Master || !s.ready(n.id) {
+	if n.rep == nil || n.rep.Role() != Idle || m.paused || m.rep == nil || m.rep.Role() != Master ||
+		// A master that has yet to leave the ring and join it again would lose what the joiner sends it.
+		s.mode.policies && m.applied < len(s.log) || !s.ready(n.id) {
 		return false
 	}
 	m.joiners[n.id] = true
@@ -367,6 +392,8 @@ func (s *sim) recoverOne(n *simNode, waited bool) bool {
 	}
 	return false
 }
+
+const workKinds = 13
 
 // work lets a node do one piece of what it has to do; false: it has none of that kind.
 func (s *sim) work(n *simNode, kind int) bool {
@@ -407,6 +434,12 @@ func (s *sim) work(n *simNode, kind int) bool {
 				did = t.deliver() || did
 			}
 		}
+	case 10:
+		did = s.hurried() && n.hearSync()
+	case 11, 12:
+		if did = s.hurried() && n.syncStep(); did && s.chance(2) {
+			s.operate()
+		}
 	}
 	if n.alive && n.rep != nil && s.chance(70) {
 		n.do("flush", func(r *Replica) error { return r.Flush() })
@@ -440,17 +473,23 @@ func (s *sim) commitProposal() {
 
 // rest mends everything and works until nothing is left to do.
 func (s *sim) rest() {
+	s.resting = true
+	defer func() { s.resting = false }()
 	for idle, rounds := 0, 0; idle < 4; rounds++ {
 		if s.err != nil {
 			return
 		}
 		if rounds > 20000 {
-			s.fail("does not come to rest")
+			m := s.nodes[s.rec().master].rep
+			s.fail("does not come to rest: joiners %+v, run %+v", m.joiners, m.run)
+			for _, n := range s.nodes {
+				s.tracef("%s: role %v anchored %v meta %+v incoming %+v, ring %+v", n.name, n.rep.role, n.rep.anchored, n.rep.meta, n.rep.incoming, n.group.Stats())
+			}
 			return
 		}
 		did := s.mend()
 		for _, n := range s.nodes {
-			for kind := range 10 {
+			for kind := range workKinds {
 				did = s.work(n, kind) || did
 			}
 			if n.alive && n.rep != nil {
@@ -466,6 +505,7 @@ func (s *sim) rest() {
 				}
 			}
 		}
+		did = did || s.tick()
 		idle++
 		if did {
 			idle = 0

@@ -21,6 +21,7 @@ type record struct {
 	index      uint64
 	status     Status
 	mirrored   bool
+	auto       bool // ha-sync-mode: automatic
 	master     int
 	epoch      uint64
 	view       uint64
@@ -77,7 +78,7 @@ func (r *record) member(node int) *member {
 }
 
 func (s *sim) declare() {
-	r := record{index: s.index, status: Running, mirrored: !s.mode.policies, epoch: 1, view: s.index, lastSync: map[int]bool{}, ups: map[int]uint64{}}
+	r := record{index: s.index, status: Running, mirrored: !s.mode.policies, auto: s.chance(50), epoch: 1, view: s.index, lastSync: map[int]bool{}, ups: map[int]uint64{}}
 	for i := range s.mode.nodes {
 		r.members = append(r.members, member{node: i})
 	}
@@ -225,6 +226,15 @@ func (s *sim) setPolicy(mirrored bool) {
 	s.commit(r)
 }
 
+// setSync changes ha-sync-mode.
+func (s *sim) setSync(auto bool) {
+	r := s.next()
+	if r.auto != auto && r.status == Running {
+		r.auto = auto
+		s.commit(r)
+	}
+}
+
 // decide applies the proposal; false: refused.
 func (s *sim) decide(p proposal) bool {
 	r := s.next()
@@ -311,7 +321,7 @@ func (s *sim) assignment(r *record) Assignment {
 	v, synced := s.view(r)
 	return Assignment{
 		Mirrored: r.mirrored, Status: r.status, View: v, Synchronised: synced, Master: s.gmMember(*r.member(r.master)), Epoch: r.epoch,
-		LastLossEpoch: r.lastLoss, Recovering: r.recovering,
+		LastLossEpoch: r.lastLoss, Recovering: r.recovering, Sync: SyncPolicy{Automatic: r.auto, Batch: s.mode.batch},
 	}
 }
 
@@ -360,7 +370,9 @@ func (n *simNode) open() {
 	n.rep, err = New(Config{Queue: simQueue, Name: "q", VHost: "/", Node: n.name, Incarnation: n.inc, Durable: true, Store: q, Recovery: rec, Env: n})
 	if err != nil {
 		n.s.fail("%s: new: %v", n.name, err)
+		return
 	}
+	n.rep.size = syncSize{offer: 3, walk: 5}
 }
 
 // restart is what a process does that learns that it was declared down.

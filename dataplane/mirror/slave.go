@@ -36,6 +36,7 @@ func (r *Replica) apply(sender gm.Member, p *op) (need bool, err error) {
 		if r.stream.master == sender || !r.anchored {
 			r.stream = stream{p.epoch, sender, true}
 		}
+		r.incoming = nil
 		return false, nil
 	case opOrigins:
 		if p.first {
@@ -68,6 +69,13 @@ func (r *Replica) apply(sender gm.Member, p *op) (need bool, err error) {
 	case opOriginOpened:
 		return false, r.open(p.ref, p.number, p.id)
 	}
+	if p.code == opSyncStart {
+		r.applySyncStart(sender, p)
+		return false, nil
+	}
+	if p.code == opSyncEnd {
+		return r.applySyncEnd(p)
+	}
 	s := r.origin.byRef[p.ref]
 	switch {
 	case s == nil:
@@ -83,6 +91,7 @@ func (r *Replica) apply(sender gm.Member, p *op) (need bool, err error) {
 // applyNewMaster begins an epoch. It counts as persisted when all that this copy holds is durable (gm.md).
 func (r *Replica) applyNewMaster(sender gm.Member, p *op) error {
 	r.stream = stream{epoch: p.epoch, master: sender}
+	r.incoming, r.from = nil, 0
 	if !r.anchored {
 		return nil
 	}
@@ -121,18 +130,9 @@ func (r *Replica) applyRemove(p *op) (need bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	whole, err := r.shrink(p.count - n)
-	return persistent > 0 || whole, err
-}
-
-// shrink notes that n messages of the missing part are gone. When none is left this copy is reconciled, and writes that down.
-func (r *Replica) shrink(n int) (whole bool, err error) {
-	r.missing = max(0, r.missing-n)
-	if r.missing > 0 || !r.meta.unreconciled {
-		return false, nil
-	}
-	r.meta.unreconciled = false
-	return true, r.saveMeta()
+	r.entomb(p.ranges)
+	r.missing = max(0, r.missing-max(0, p.count-n))
+	return persistent > 0, nil
 }
 
 // drop removes from the store, and says how many messages, and how many persistent ones, that were.
@@ -168,33 +168,29 @@ func (r *Replica) applyPosition(sender gm.Member, p *op) error {
 	return nil
 }
 
-// anchor begins this copy's part of the queue: nothing below the baseline, the master's tables, and all that follows.
+// anchor begins this copy's part of the queue: the master's tables, all that follows, and below the baseline what an earlier
+// membership left of the history that both share.
 func (r *Replica) anchor(sender gm.Member, p *op, lines []originLine) error {
-	if n := r.q.Stats().Messages; n > 0 {
-		if r.a.LastLossEpoch > r.meta.lastEpoch() {
-			if err := r.setAside(n, fmt.Sprintf("a loss was counted in epoch %d, this copy ends with epoch %d",
-				r.a.LastLossEpoch, r.meta.lastEpoch())); err != nil {
-				return err
-			}
-		} else {
-			r.env.Report(r.event(Discarded, r.self, n, "content of an earlier membership; the master's stands"))
-		}
+	kept, err := r.keepShared(p)
+	if err != nil {
+		return err
 	}
-	if _, err := r.q.Truncate(0); err != nil {
+	if _, err := r.q.Truncate(p.seq); err != nil {
 		return r.failed("discard an earlier content", err)
 	}
 	if _, err := r.q.SkipTo(p.seq); err != nil {
 		return r.failed("set the position", err)
 	}
-	r.next, r.missing = p.seq, p.count
+	r.next, r.missing = p.seq, max(0, p.count-kept)
+	r.incoming, r.from, r.verified = nil, 0, 0
 	r.meta.epochs, r.meta.floor, r.meta.nextRef = p.epochs, p.floor, p.ref
-	r.meta.unreconciled, r.meta.baseline, r.meta.baselineKnown = r.missing > 0, p.seq, true
+	r.meta.unreconciled, r.meta.baseline, r.meta.baselineKnown = p.count > 0, p.seq, true
 	if err := r.replaceOrigins(lines); err != nil {
 		return err
 	}
 	r.damaged, r.anchored = false, true
 	r.stream = stream{epoch: p.epoch, master: sender}
-	r.env.Report(r.event(BaselineKnown, sender, p.count, fmt.Sprintf("from position %d on", p.seq)))
+	r.env.Report(r.event(BaselineKnown, sender, r.missing, fmt.Sprintf("from position %d on", p.seq)))
 	return r.saveMeta()
 }
 
@@ -217,12 +213,13 @@ func (r *Replica) setAside(n int, why string) error {
 // defect protects the copy from something that the rules exclude.
 func (r *Replica) defect(why string) error {
 	r.env.Report(r.event(Defect, r.self, 0, why))
+	r.damaged = true
 	return r.lose(why)
 }
 
 // lose stops following the stream: part of it will never come. The master is asked for a new baseline.
 func (r *Replica) lose(why string) error {
-	r.anchored = false
+	r.anchored, r.incoming = false, nil
 	r.meta.unreconciled, r.meta.baselineKnown = true, false
 	if err := r.saveMeta(); err != nil {
 		return err

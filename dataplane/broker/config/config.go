@@ -44,6 +44,8 @@ type Config struct {
 	QueueMasterLocator string // client-local, min-masters or random
 	SyncBatchSize      int    // messages in a synchronisation batch where no policy says it
 
+	SyncMaxThroughput uint64 // bytes per second that a queue's synchronisation sends, 0: no limit
+
 	Internode Internode
 	Timing    Timing
 	// DebugListen is where net/http/pprof is served: a loopback address, or empty for nowhere.

@@ -45,6 +45,7 @@ func keys() []key {
 
 		{"queue_master_locator", (*parser).setLocator},
 		{"mirroring_sync_batch_size", (*parser).setSyncBatchSize},
+		{"mirroring_sync_max_throughput", (*parser).setSyncMaxThroughput},
 
 		{"warren.internode.listen", (*parser).setInternodeListen},
 		{"warren.internode.address", checked(parseAddress, func(c *Config) *string { return &c.Internode.Address })},
@@ -274,6 +275,15 @@ func (p *parser) setSyncBatchSize(_, value string) error {
 		p.c.SyncBatchSize = int(n)
 	}
 	return nil
+}
+
+// setSyncMaxThroughput: bytes per second, 0 for no limit (RabbitMQ's default).
+func (p *parser) setSyncMaxThroughput(_, value string) error {
+	n, err := ParseBytes(value)
+	if err == nil {
+		p.c.SyncMaxThroughput = n
+	}
+	return err
 }
 
 func (p *parser) setInternodeListen(_, value string) error {

@@ -1,0 +1,110 @@
+package integration
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"warren/integration/cluster"
+)
+
+// takeReady takes all ready messages from a queue through node i, in order, and acknowledges the first ack of them.
+func takeReady(t *testing.T, c *cluster.Cluster, i int, queue string, ack int) (bodies []string) {
+	t.Helper()
+	conn, ch := dialChannel(t, c, i)
+	defer conn.Close()
+	for {
+		d, ok, err := ch.Get(queue, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !ok || len(bodies) == ack && ack > 0 {
+			return bodies
+		}
+		bodies = append(bodies, string(d.Body))
+		if ack == 0 || len(bodies) <= ack {
+			if err := d.Ack(false); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// publishBodies publishes persistent messages and waits until all are confirmed.
+func publishBodies(t *testing.T, c *cluster.Cluster, i int, queue string, first, last, size int) {
+	t.Helper()
+	conn, ch := dialChannel(t, c, i)
+	defer conn.Close()
+	if err := ch.Confirm(false); err != nil {
+		t.Fatal(err)
+	}
+	var last1 *amqp.DeferredConfirmation
+	for k := first; k <= last; k++ {
+		body := fmt.Appendf(make([]byte, 0, size), "%06d", k)
+		d, err := ch.PublishWithDeferredConfirm("", queue, false, false, amqp.Publishing{DeliveryMode: amqp.Persistent, Body: body[:max(6, size)]})
+		if err != nil {
+			t.Fatal(err)
+		}
+		last1 = d
+	}
+	if ok, err := last1.WaitContext(t.Context()); err != nil || !ok {
+		t.Fatalf("publishes to %s: confirmed %v, %v", queue, ok, err)
+	}
+}
+
+// numbers are what a queue must hold, of bodies made by publishBodies.
+func numbers(first, last int) (want []string) {
+	for k := first; k <= last; k++ {
+		want = append(want, fmt.Sprintf("%06d", k))
+	}
+	return want
+}
+
+func clipped(bodies []string) []string {
+	for i := range bodies {
+		bodies[i] = bodies[i][:6]
+	}
+	return bodies
+}
+
+// A mirror that was away for a while comes back by delta, in manual mode too: only the difference crosses the links, what was
+// consumed in its absence is gone from it, and when it is promoted it holds exactly the queue. A mirror that has nothing is
+// copied to when the policy says automatic, not before.
+func TestDeltaAndCopy(t *testing.T) {
+	c := cluster.Start(t, 3)
+	policy := func(mode string) string {
+		return fmt.Sprintf(`{"ha-mode":"nodes","ha-params":["%s","%s"],"ha-sync-mode":"%s"}`, c.Name(1), c.Name(2), mode)
+	}
+	c.Ctl(1, "set_policy", "pair", "^", policy("manual"))
+	declareQueue(t, c, 1, "orders")
+	declareQueue(t, c, 1, "late")
+	awaitCopies(t, c, "orders", "both copies", inSync(1))
+	publishBodies(t, c, 1, "orders", 1, 3000, 1000)
+	c.Kill(2)
+	awaitCopies(t, c, "orders", "the mirror is away", func(k copies) bool { return len(k.mirrors) == 0 })
+	if got := takeReady(t, c, 1, "orders", 40); len(got) != 40 {
+		t.Fatalf("took %d", len(got))
+	}
+	publishBodies(t, c, 1, "orders", 3001, 3050, 1000)
+	publishBodies(t, c, 1, "late", 1, 200, 0)
+	c.StartNode(2)
+	awaitCopies(t, c, "orders", "the mirror is back in sync", inSync(1))
+	if n := logged(c, "a mirror was sent what it lacked", "queue=orders", "messages_sent=50 "); n != 1 {
+		t.Errorf("%d synchronisations sent the 50 messages of the mirror's absence:\n%s", n, c.Log(1))
+	}
+	k := awaitCopies(t, c, "late", "has its mirror", func(k copies) bool { return len(k.mirrors) == 1 })
+	if k.synced == 0 && logged(c, "a mirror was sent what it lacked", "queue=late", "messages_sent=200 ") == 0 {
+		c.Ctl(1, "set_policy", "pair", "^", policy("automatic"))
+		awaitCopies(t, c, "late", "was copied", inSync(1))
+	}
+	c.Kill(1)
+	awaitCopiesAt(t, c, 3, "orders", "the mirror is promoted", func(k copies) bool { return k.master == 2 })
+	if got, want := clipped(takeReady(t, c, 2, "orders", 0)), numbers(41, 3050); !slices.Equal(got, want) {
+		t.Errorf("the promoted mirror held %d messages, want %d: %v …", len(got), len(want), got[:min(5, len(got))])
+	}
+	if got, want := clipped(takeReady(t, c, 2, "late", 0)), numbers(1, 200); !slices.Equal(got, want) {
+		t.Errorf("the copied mirror held %d messages, want %d", len(got), len(want))
+	}
+}

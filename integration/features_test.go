@@ -104,6 +104,8 @@ func TestQueueFeatures(t *testing.T) {
 	t.Run("expiry", func(t *testing.T) { expiry(t, c, ch) })
 	t.Run("expires", func(t *testing.T) { queueExpires(t, c, ch) })
 	t.Run("limits", func(t *testing.T) { limits(t, c, ch) })
+	t.Run("routing", func(t *testing.T) { routing(t, c, ch) })
+	t.Run("reply-to", func(t *testing.T) { directReplyTo(t, c) })
 	t.Run("failover", func(t *testing.T) { featuresFailover(t, c, ch) })
 }
 
@@ -233,5 +235,88 @@ func featuresFailover(t *testing.T, c *cluster.Cluster, ch *amqp.Channel) {
 	}
 	if one > 0 && other > 0 {
 		t.Errorf("two consumers were active: %d and %d messages", one, other)
+	}
+}
+
+// routing: CC and BCC, alternate exchanges, internal exchanges.
+func routing(t *testing.T, c *cluster.Cluster, ch *amqp.Channel) {
+	for _, q := range []string{"cc", "bcc", "rest"} {
+		declareWith(t, ch, q, nil)
+	}
+	put(t, ch, "", "nowhere", amqp.Publishing{Headers: amqp.Table{"CC": []any{"cc"}, "BCC": []any{"bcc"}}})
+	for _, q := range []string{"cc", "bcc"} {
+		if d := getOne(t, ch, q, true); fmt.Sprint(d.Headers) != "map[CC:[cc]]" || d.RoutingKey != "nowhere" {
+			t.Errorf("%s got %q with %v", q, d.RoutingKey, d.Headers)
+		}
+	}
+	for _, err := range []error{
+		ch.ExchangeDeclare("inside", "fanout", true, false, true, false, nil),
+		ch.ExchangeDeclare("outside", "direct", true, false, false, false, amqp.Table{"alternate-exchange": "inside"}),
+		ch.QueueBind("rest", "", "inside", false, nil),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(t, ch, "outside", "unbound", text("m")...)
+	getOne(t, ch, "rest", true)
+	for _, bad := range []struct {
+		exchange, want string
+		m              amqp.Publishing
+	}{
+		{"inside", "ACCESS_REFUSED - cannot publish to internal exchange 'inside' in vhost '/'", amqp.Publishing{}},
+		{"", `PRECONDITION_FAILED - invalid message: {unacceptable_type_in_header,"CC",longstr}`,
+			amqp.Publishing{Headers: amqp.Table{"CC": "x"}}},
+		{"", "PRECONDITION_FAILED - invalid expiration '5.5': {leftover_string,\".5\"}", amqp.Publishing{Expiration: "5.5"}},
+		{"", "PRECONDITION_FAILED - fast reply consumer does not exist", amqp.Publishing{ReplyTo: "amq.rabbitmq.reply-to"}},
+	} {
+		broken := channelOn(t, c, 2)
+		closed := broken.NotifyClose(make(chan *amqp.Error, 1))
+		if err := broken.Publish(bad.exchange, "k", false, false, bad.m); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-closed; err == nil || err.Reason != bad.want {
+			t.Errorf("publish to %q: %v, want %s", bad.exchange, err, bad.want)
+		}
+	}
+}
+
+// directReplyTo: a request from one node answered from another.
+func directReplyTo(t *testing.T, c *cluster.Cluster) {
+	client, server := channelOn(t, c, 2), channelOn(t, c, 3)
+	replies, err := client.Consume("amq.rabbitmq.reply-to", "me", true, false, false, false, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	declareWith(t, server, "rpc", nil)
+	put(t, client, "", "rpc", amqp.Publishing{Body: []byte("request"), ReplyTo: "amq.rabbitmq.reply-to"})
+	request := getOne(t, server, "rpc", true)
+	if !strings.HasPrefix(request.ReplyTo, "amq.rabbitmq.reply-to.") {
+		t.Fatalf("reply to %q", request.ReplyTo)
+	}
+	for i := range 3 {
+		put(t, server, "", request.ReplyTo, text(fmt.Sprint("reply", i))...)
+		select {
+		case d := <-replies:
+			if want := fmt.Sprint("reply", i); string(d.Body) != want || d.ConsumerTag != "me" || d.RoutingKey != request.ReplyTo {
+				t.Errorf("got %q for %q with key %q, want %s", d.Body, d.ConsumerTag, d.RoutingKey, want)
+			}
+		case <-time.After(hang):
+			t.Fatal("no reply came")
+		}
+	}
+	if _, err := client.Consume("amq.rabbitmq.reply-to", "again", true, false, false, false, nil); !refusedAs(err, "reply consumer already set") {
+		t.Errorf("a second consumer: %v", err)
+	}
+	if _, err := channelOn(t, c, 2).Consume("amq.rabbitmq.reply-to", "", false, false, false, false, nil); !refusedAs(err, "reply consumer cannot acknowledge") {
+		t.Errorf("with acknowledgements: %v", err)
+	}
+	onClients := channelOn(t, c, 2)
+	returned := onClients.NotifyReturn(make(chan amqp.Return, 1))
+	if err := onClients.Publish("", request.ReplyTo, true, false, amqp.Publishing{}); err != nil {
+		t.Fatal(err)
+	}
+	if r := <-returned; r.ReplyCode != amqp.NoRoute {
+		t.Errorf("a reply to a channel that is gone was returned with %d", r.ReplyCode)
 	}
 }

@@ -36,6 +36,7 @@ type channel struct {
 	global  globalPrefetch
 	// consumers are where each tag consumes, shown is what lists show of them.
 	consumers map[string]*attachment
+	replyTo   *replyConsumer // of direct reply-to
 	shown     map[string]ConsumerInfo
 }
 
@@ -175,6 +176,10 @@ func (c *channel) Drained(tag string, messages int, _ int64) {
 	}
 	var credits []credit
 	c.mu.Lock()
+	if c.repliesDrained(tag, messages) {
+		c.mu.Unlock()
+		return
+	}
 	taken := c.untaken[tag]
 	for range messages {
 		if taken == nil || taken.len() == 0 {
@@ -214,11 +219,17 @@ func (c *channel) Settle(o amqp.Outcome, tokens []amqp.Token) {
 
 // Publish implements amqp.ChannelBackend.
 func (c *channel) Publish(p amqp.Publish) (<-chan struct{}, error) {
+	if err := c.withReplyTo(&p.Message); err != nil {
+		return nil, err
+	}
 	targets, err := c.sess.route(c, &p.Message)
 	if err != nil {
 		return nil, err
 	}
 	if len(targets) == 0 {
+		if isReply(&p.Message) && c.sess.life.reply(&p.Message) {
+			p.Mandatory = false
+		}
 		if p.Mandatory {
 			c.sink.Return(amqp.NoRoute, "NO_ROUTE", p.Message)
 		}

@@ -56,7 +56,7 @@ func (l *life) openClients() error {
 	c := &clients{server: amqp.NewServer(amqp.Config{
 		FrameMax: cfg.FrameMax, ChannelMax: cfg.ChannelMax, Heartbeat: heartbeat, Version: cfg.Version,
 		ClusterName: cfg.ClusterName, Logger: l.log, WindowMessages: int(consumerWindow.Count), WindowBytes: consumerWindow.Bytes,
-		Capabilities: []string{"consumer_priorities"},
+		Capabilities: []string{"consumer_priorities", "direct_reply_to"},
 	}, backend{l})}
 	for _, addr := range cfg.Listeners {
 		ln, err := net.Listen("tcp", addr.Address())

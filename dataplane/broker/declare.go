@@ -112,6 +112,9 @@ func (c *channel) checkedBinding(b amqp.Binding, kind state.Kind) (state.Binding
 
 // QueueDeclare implements amqp.ChannelBackend.
 func (c *channel) QueueDeclare(ctx context.Context, d amqp.QueueDeclare) (amqp.QueueInfo, error) {
+	if isReplyName(d.Name) {
+		return c.replyQueue(ctx, d.Name)
+	}
 	if !d.Passive {
 		if err := c.createQueue(ctx, d); err != nil {
 			return amqp.QueueInfo{}, err

@@ -26,6 +26,7 @@
 //	lease.go       leases and grants
 //	attachment.go, channel.go, session.go, declare.go, queueops.go: the clients' side
 //	alarm.go       memory and disk alarms
+//	replyto.go     replies that go from channel to channel
 //	routes.go      exchanges and bindings, kept for routing
 //	settings.go, arguments.go: what arguments and policies mean for a queue; wake.go: when it wakes by itself
 //	deadletter.go, lettersweep.go: where its dead letters go, and how their targets forget them

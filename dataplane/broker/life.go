@@ -31,6 +31,7 @@ type life struct {
 	routes        *routes
 	grants        *grantsClear
 	wakes         *wakes
+	replies       replies
 	usersVersion  atomic.Uint64
 	operatorCalls atomic.Uint64
 	sessions      atomic.Uint64

@@ -26,6 +26,9 @@ func (c *channel) call(ctx context.Context, q *state.Queue, start func(core *ori
 
 // Consume implements amqp.ChannelBackend.
 func (c *channel) Consume(ctx context.Context, r amqp.Consume) error {
+	if r.Queue == replyTo {
+		return c.consumeReplies(r)
+	}
 	if err := c.sess.access.read(r.Queue); err != nil {
 		return err
 	}
@@ -74,6 +77,7 @@ func (c *channel) Cancel(ctx context.Context, tag string) error {
 	delete(c.shown, tag)
 	c.mu.Unlock()
 	if a == nil {
+		c.endReplies(tag)
 		return nil
 	}
 	_, err := a.call(ctx, c, func(core *origin.Attachment) (uint64, error) { return core.Cancel(c.key, tag) })
@@ -140,6 +144,7 @@ func (c *channel) Qos(_ context.Context, globalPrefetch uint16) error {
 // Close implements amqp.ChannelBackend: publishes that were taken go on, what was not settled goes back to its queues.
 func (c *channel) Close(ctx context.Context) {
 	defer c.sess.closedChannel(c)
+	c.endReplies("")
 	c.mu.Lock()
 	wait := c.wait
 	c.mu.Unlock()

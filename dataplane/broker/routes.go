@@ -21,8 +21,10 @@ type routes struct {
 }
 
 type vhostRoutes struct {
-	table  *exchange.Table
-	queues map[string]*state.Queue
+	table *exchange.Table
+	// internal are the exchanges that clients may not publish to.
+	internal map[string]bool
+	queues   map[string]*state.Queue
 }
 
 func newRoutes(log *slog.Logger) *routes { return &routes{log: log, vhosts: map[string]*vhostRoutes{}} }
@@ -62,6 +64,7 @@ func (r *routes) apply(c state.Change) {
 		r.declare(c.Exchange)
 	case state.ExchangeDeleted:
 		r.vhost(c.Exchange.Vhost).table.Delete(c.Exchange.Name)
+		delete(r.vhost(c.Exchange.Vhost).internal, c.Exchange.Name)
 	case state.BindingAdded:
 		r.bind(c.Binding)
 	case state.BindingRemoved:
@@ -76,13 +79,16 @@ func (r *routes) apply(c state.Change) {
 func (r *routes) vhost(name string) *vhostRoutes {
 	v := r.vhosts[name]
 	if v == nil {
-		v = &vhostRoutes{table: exchange.NewTable(), queues: map[string]*state.Queue{}}
+		v = &vhostRoutes{table: exchange.NewTable(), queues: map[string]*state.Queue{}, internal: map[string]bool{}}
 		r.vhosts[name] = v
 	}
 	return v
 }
 
 func (r *routes) declare(x *state.Exchange) {
+	if delete(r.vhost(x.Vhost).internal, x.Name); x.Internal {
+		r.vhost(x.Vhost).internal[x.Name] = true
+	}
 	args, err := arguments(x.Arguments)
 	if err == nil && x.Name != "" {
 		err = r.vhost(x.Vhost).table.Declare(exchange.Exchange{Name: x.Name, Type: x.Type, Args: args})
@@ -139,6 +145,14 @@ func (r *routes) hasExchange(vhost, name string) bool {
 	defer r.mu.RUnlock()
 	v := r.vhosts[vhost]
 	return v != nil && v.table.Has(name)
+}
+
+// isInternal: clients may not publish to the exchange.
+func (r *routes) isInternal(vhost, name string) bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	v := r.vhosts[vhost]
+	return v != nil && v.internal[name]
 }
 
 // route calls take for each queue that the message goes to.

@@ -146,6 +146,9 @@ func (s *session) route(c *channel, m *message.Message) ([]*attachment, error) {
 	if err := s.access.topic("write", m.Exchange, m.RoutingKey); err != nil {
 		return nil, err
 	}
+	if m.Exchange != "" && s.life.routes.isInternal(s.info.VHost, m.Exchange) {
+		return nil, amqp.Errorf(amqp.AccessRefused, "cannot publish to internal exchange '%s' in vhost '%s'", m.Exchange, s.info.VHost)
+	}
 	c.targets = c.targets[:0]
 	err := s.life.routes.route(s.info.VHost, m, &c.scratch, func(q *state.Queue) {
 		c.targets = append(c.targets, s.life.attachment(backingqueue.ID(q.ID)))

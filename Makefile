@@ -8,7 +8,7 @@ STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 export CGO_ENABLED = 0
 
-.PHONY: build run test race lint bench fmt clean soak
+.PHONY: build run test race lint bench fmt clean soak bench-full bench-parts upgrade-test
 
 build:
 	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/warren ./ctl/warren
@@ -48,6 +48,10 @@ soak:
 
 bench:
 	$(GO) test -run '^$$' -bench . -benchmem ./dataplane/... ./bench/...
+
+# Builds an older commit and rolls clusters of it to this build and back, under load. Needs the history.
+upgrade-test: build
+	UPGRADE=1 $(GO) test -timeout 20m -count=1 -v -run 'TestRollingUpgrade' ./integration
 
 clean:
 	rm -rf bin .warren

@@ -61,6 +61,7 @@ func clusterCommand(env Env) *cli.Command {
 				Name: "status", Usage: "show which nodes run", Flags: []cli.Flag{dir},
 				Action: func(cc *cli.Context) error { return clusterProcesses(cc, env) },
 			},
+			clusterUpgradeCommand(env, dir),
 			nodeCommand("kill", "kill node I (SIGKILL)", func(ctx context.Context, r *localcluster.Runner, n localcluster.Node) error {
 				if err := r.Kill(ctx, n); err != nil {
 					return err

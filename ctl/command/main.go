@@ -74,7 +74,7 @@ func (e *cliUsageError) Error() string { return e.text }
 func newApp(name string, env Env, server RunServer) *cli.App {
 	commands := []*cli.Command{}
 	if server != nil {
-		commands = append(commands, serverCommand(env, server))
+		commands = append(commands, serverCommand(env, server), recoverCommand(env, server))
 	}
 	commands = append(
 		commands,

@@ -26,6 +26,8 @@ type ServerConfig struct {
 	Cookie     []byte
 	Log        *slog.Logger
 	Version    string
+	// Recover: recover the node instead of running it; nil: run it.
+	Recover *Recovery
 }
 
 // RunServer runs a node until ctx ends, then stops it in good order and returns; nil if it did. It is given to Main by
@@ -37,20 +39,25 @@ func serverCommand(env Env, run RunServer) *cli.Command {
 	return &cli.Command{
 		Name:  "server",
 		Usage: "run a node in the foreground",
-		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "node", Usage: "the node's `NAME`, name@host (or RABBITMQ_NODENAME; default rabbit@<this host>)"},
-			&cli.StringFlag{Name: "data", Usage: "data `DIR`ectory (or the node's directory below RABBITMQ_MNESIA_BASE)"},
-			&cli.StringFlag{Name: "config", Usage: "configuration `FILE`, rabbitmq.conf syntax (or RABBITMQ_CONFIG_FILE)"},
-			&cli.StringFlag{Name: "cookie-file", Usage: "`FILE` with the cluster's cookie (default .cookie in the data directory)"},
-			&cli.StringFlag{Name: "log-format", Value: "text", Usage: "`text` or json"},
-			&cli.StringFlag{Name: "log-level", Usage: "`LEVEL`: debug, info, warning, error or none (default from the configuration)"},
-		},
+		Flags: nodeFlags(),
 		Action: func(cc *cli.Context) error {
 			if cc.Args().Present() {
 				return &exitError{exitUsage, fmt.Sprintf("Error: server takes no arguments, found %q", cc.Args().First())}
 			}
 			return runServer(cc, env, run)
 		},
+	}
+}
+
+// nodeFlags say which node, where and how.
+func nodeFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "node", Usage: "the node's `NAME`, name@host (or RABBITMQ_NODENAME; default rabbit@<this host>)"},
+		&cli.StringFlag{Name: "data", Usage: "data `DIR`ectory (or the node's directory below RABBITMQ_MNESIA_BASE)"},
+		&cli.StringFlag{Name: "config", Usage: "configuration `FILE`, rabbitmq.conf syntax (or RABBITMQ_CONFIG_FILE)"},
+		&cli.StringFlag{Name: "cookie-file", Usage: "`FILE` with the cluster's cookie (default .cookie in the data directory)"},
+		&cli.StringFlag{Name: "log-format", Value: "text", Usage: "`text` or json"},
+		&cli.StringFlag{Name: "log-level", Usage: "`LEVEL`: debug, info, warning, error or none (default from the configuration)"},
 	}
 }
 

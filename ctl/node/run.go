@@ -15,6 +15,11 @@ import (
 
 // Run runs a node until ctx ends and stops it in good order. It is the command.RunServer of the binary.
 func Run(ctx context.Context, cfg command.ServerConfig) error {
+	if cfg.Recover != nil {
+		gone, err := broker.Recover(ctx, broker.Config{Config: cfg.Config, Node: cfg.Node, DataDir: cfg.DataDir, Log: cfg.Log}, cfg.Recover.Lost)
+		cfg.Recover.Gone = gone
+		return err
+	}
 	stopDebug, err := serveDebug(cfg)
 	if err != nil {
 		return err

@@ -22,6 +22,8 @@ type identity struct {
 	Incarnation uint64 `json:"incarnation"` // the newest one that was used
 	// Joining: the node was let into a cluster by join_cluster and waits for that cluster's leader. It says so until it is up.
 	Joining bool `json:"joining,omitempty"`
+	// Shunned are the nodes that its cluster was recovered without.
+	Shunned []string `json:"shunned,omitempty"`
 }
 
 // ErrDataInUse: another process has the data directory open.
@@ -106,12 +108,16 @@ func (d *dataDir) setJoining(joining bool) error {
 	}
 	next := d.id
 	next.Joining = joining
+	return d.store(next)
+}
+
+func (d *dataDir) store(next identity) error {
 	b, err := json.Marshal(next)
 	if err != nil {
 		return fmt.Errorf("encode the node's identity: %w", err)
 	}
 	if err := writeDurably(d.file(), b); err != nil {
-		return fmt.Errorf("remember that the node joins: %w", err)
+		return fmt.Errorf("remember the node's identity: %w", err)
 	}
 	d.id = next
 	return nil

@@ -157,7 +157,7 @@ func (n *Node) openMetadata() (err error) {
 	n.meta, err = raftstore.Open(raftstore.Config{
 		Dir: filepath.Join(n.cfg.DataDir, "raft"), Self: n.cfg.Node, Addr: n.internodeAddress(),
 		Stream: n.links.Stream(link.ProtoRaft), Peers: n.configuredPeers(), Ask: n.askStanding, Enter: n.enter,
-		AddressOf: n.members.toldAddress, Join: n.data.id.Joining, Forward: n.forward, Prober: n.detector, Init: init, Logger: n.log,
+		AddressOf: n.members.toldAddress, Join: n.data.id.Joining, Shunned: n.data.id.Shunned, Forward: n.forward, Prober: n.detector, Init: init, Logger: n.log,
 	})
 	if err != nil {
 		return err

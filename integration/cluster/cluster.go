@@ -80,27 +80,33 @@ type Cluster struct {
 // Start starts n nodes and stops them when the test ends; a failed test prints the end of each node's log.
 func Start(t testing.TB, n int) *Cluster {
 	t.Helper()
-	return StartWith(t, n, "")
+	return StartWith(t, n, Binary(t))
 }
 
-// StartWith starts a cluster whose nodes all have lines added to their configuration.
-func StartWith(t testing.TB, n int, lines string) *Cluster {
+// StartWith is Start with nodes that run another binary; the tools are those of the one under test.
+func StartWith(t testing.TB, n int, binary string) *Cluster {
 	t.Helper()
 	c := Prepare(t, n)
-	for i := 1; i <= n && lines != ""; i++ {
-		if err := os.MkdirAll(c.nodeDir(i), 0o700); err != nil {
-			t.Fatalf("directory of %s: %v", c.Name(i), err)
-		}
-		c.Configure(i, lines)
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
-	out, err := c.command(ctx, "cluster", "start", "--nodes", strconv.Itoa(n), "--dir", c.Dir,
-		"--port-offset", strconv.Itoa(c.Offset), "--detach").CombinedOutput()
-	if err != nil {
+	cmd := exec.CommandContext(ctx, binary, "cluster", "start", "--nodes", strconv.Itoa(n), "--dir", c.Dir,
+		"--port-offset", strconv.Itoa(c.Offset), "--detach")
+	cmd.WaitDelay, cmd.Env = time.Second, c.env()
+	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("start a cluster of %d: %v\n%s", n, err, out)
 	}
 	return c
+}
+
+// Upgrade has all nodes run another binary, one after the other.
+func (c *Cluster) Upgrade(binary string) {
+	c.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 2*startTimeout)
+	defer cancel()
+	out, err := c.command(ctx, "cluster", "upgrade", "--dir", c.Dir, "--binary", binary).CombinedOutput()
+	if err != nil {
+		c.t.Fatalf("upgrade the cluster: %v\n%s", err, out)
+	}
 }
 
 // Prepare makes a cluster of n nodes of which none runs yet.
@@ -130,6 +136,26 @@ func (c *Cluster) Spawn(i int) {
 	Eventually(c.t, startTimeout, c.Name(i)+" runs", func() bool { _, err := c.pid(i); return err == nil })
 	cancel()
 	wg.Wait()
+}
+
+// Recover runs `warren recover` on node i, which does not run.
+func (c *Cluster) Recover(i int, lost ...string) Result {
+	c.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	args := []string{"recover", "--node", c.Name(i), "--data", c.DataDir(i), "--config", filepath.Join(c.nodeDir(i), "rabbitmq.conf")}
+	for _, name := range lost {
+		args = append(args, "--lost", name)
+	}
+	cmd := c.command(ctx, args...)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		c.t.Fatalf("run warren recover: %v", err)
+	}
+	return Result{stdout.String(), stderr.String(), cmd.ProcessState.ExitCode()}
 }
 
 // Up says whether node i serves.
@@ -351,7 +377,7 @@ func (c *Cluster) pid(i int) (int, error) {
 		return 0, fmt.Errorf("pid file of node %d: %w", i, err)
 	}
 	// A pid file may outlive its process, and the number may be another's by now.
-	if exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid)); err != nil || exe != c.bin {
+	if exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid)); err != nil || filepath.Base(strings.TrimSuffix(exe, " (deleted)")) != filepath.Base(c.bin) {
 		return 0, fmt.Errorf("node %d is not running", i)
 	}
 	return pid, nil

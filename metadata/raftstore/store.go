@@ -47,6 +47,8 @@ type Config struct {
 	Peers []Peer
 	// Join: an empty node waits to be added to a cluster (AddVoter) and forms none of its own.
 	Join bool
+	// Shunned are nodes that the group was recovered without (Recover): what they say is not heard while they are no members.
+	Shunned []string
 	// Ask asks a peer for its Standing. May be nil where all nodes are known to be new.
 	Ask func(ctx context.Context, p Peer) (Standing, error)
 	// Enter asks a peer, which belongs to a cluster, to let this empty node in (Admit). Needed with Ask.
@@ -151,6 +153,7 @@ func (s *Store) start(hlog hclog.Logger, snaps raft.SnapshotStore) error {
 	}
 	s.trans = newTransport(raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{Logger: hlog, ServerAddressProvider: s,
 		Stream: layer{s.cfg.Stream, addr(s.cfg.Addr)}, MaxPool: 3, Timeout: 5 * time.Second}), s.configured)
+	s.trans.shuns = s.shuns
 	s.trans.gate.set(!empty || s.cfg.Join, empty)
 	if s.raft, err = raft.NewRaft(rc, s.fsm, s.logs, s.bolt, snaps, s.trans); err != nil {
 		return errors.Join(fmt.Errorf("start raft: %w", err), s.trans.close())
@@ -297,6 +300,20 @@ func (s *Store) ServerAddr(id raft.ServerID) (raft.ServerAddress, error) {
 		}
 	}
 	return "", fmt.Errorf("no other address of %s is known", id) // then the configuration's is used
+}
+
+// shuns says whether a message comes from a node that the group was recovered without.
+func (s *Store) shuns(cmd any) bool {
+	h, ok := cmd.(raft.WithRPCHeader)
+	if !ok || len(s.cfg.Shunned) == 0 {
+		return false
+	}
+	header := h.GetRPCHeader()
+	if !slices.Contains(s.cfg.Shunned, string(header.ID)) {
+		return false
+	}
+	ms, err := s.Members()
+	return err == nil && !slices.ContainsFunc(ms, func(m Member) bool { return m.Name == string(header.ID) })
 }
 
 func (s *Store) configured() bool {

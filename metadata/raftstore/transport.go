@@ -36,6 +36,7 @@ type transport struct {
 	*raft.NetworkTransport
 	gate       gate
 	started    bool
+	shuns      func(cmd any) bool
 	configured func() bool // whether this node has a configuration; set before run needs it
 	out        chan raft.RPC
 	stop       chan struct{}
@@ -58,7 +59,7 @@ func (t *transport) run() {
 	for {
 		select {
 		case rpc := <-t.NetworkTransport.Consumer():
-			if !t.gate.passes(rpc.Command, t.configured) {
+			if !t.gate.passes(rpc.Command, t.configured) || t.shuns(rpc.Command) {
 				rpc.Respond(nil, errClosedGate)
 			} else if !t.put(rpc) {
 				return

@@ -53,6 +53,12 @@ func (s *State) Image() *Image {
 	return im
 }
 
+// WithClusterID gives the image another cluster ID (raftstore.Recover).
+func (im *Image) WithClusterID(id string) *Image {
+	im.snap.ClusterID = id
+	return im
+}
+
 // Encode is the snapshot's bytes.
 func (im *Image) Encode() ([]byte, error) {
 	b := bytes.NewBuffer([]byte{snapshotFormat})

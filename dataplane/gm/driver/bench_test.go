@@ -258,6 +258,7 @@ func BenchmarkNodeDeath(b *testing.B) {
 		if err := c.nodes[2].links.Close(); err != nil {
 			b.Fatal(err)
 		}
+		b.ReportMetric(b.Elapsed().Seconds(), "s-closing")
 		v := view(11, member(0), member(1))
 		for _, u := range alive {
 			if err := u.actor.PostAlways(v); err != nil {

@@ -83,6 +83,10 @@ func (c *channel) bind(ctx context.Context, b amqp.Binding, kind state.Kind) err
 	if err != nil {
 		return err
 	}
+	if _, isWeight := exchange.Weight(b.RoutingKey); !isWeight &&
+		c.sess.life.routes.exchangeType(c.sess.info.VHost, b.Source) == exchange.ConsistentHash {
+		return amqp.Errorf(amqp.PreconditionFailed, "The binding key must be an integer: \"%s\"", b.RoutingKey)
+	}
 	_, err = c.sess.life.propose(ctx, &state.Bind{Binding: binding, Owner: c.sess.owner()})
 	return refusal(err)
 }

@@ -172,7 +172,7 @@ func (r *routes) route(vhost string, m *message.Message, s *exchange.Scratch, ta
 		t, err := amqp.HeadersOf(m.Properties)
 		broken = err
 		return t
-	}})
+	}, Property: func(name string) string { return hashedProperty(m, name) }})
 	if err = firstError(err, broken); err != nil {
 		return err
 	}
@@ -182,6 +182,32 @@ func (r *routes) route(vhost string, m *message.Message, s *exchange.Scratch, ta
 		}
 	}
 	return nil
+}
+
+// hashedProperty is a property that consistent-hash exchanges may look at.
+func hashedProperty(m *message.Message, name string) string {
+	p, err := amqp.DecodeProperties(m.Properties)
+	switch {
+	case err != nil:
+		return ""
+	case name == "message_id":
+		return p.MessageID
+	case name == "correlation_id":
+		return p.CorrelationID
+	case name == "timestamp":
+		return fmt.Sprint(p.Timestamp)
+	}
+	return ""
+}
+
+// exchangeType is the type of an exchange, "" if it is not there.
+func (r *routes) exchangeType(vhost, name string) string {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	if v := r.vhosts[vhost]; v != nil {
+		return v.table.Type(name)
+	}
+	return ""
 }
 
 func firstError(errs ...error) error {

@@ -8,12 +8,14 @@ const (
 	Fanout  = "fanout"
 	Topic   = "topic"
 	Headers = "headers"
+	// ConsistentHash is RabbitMQ's plugin's; the binding key is a weight (see Weight).
+	ConsistentHash = "x-consistent-hash"
 )
 
 // ValidType tells whether Declare knows the exchange type.
 func ValidType(typ string) bool {
 	switch typ {
-	case Direct, Fanout, Topic, Headers:
+	case Direct, Fanout, Topic, Headers, ConsistentHash:
 		return true
 	}
 	return false
@@ -47,6 +49,8 @@ type Message struct {
 	// Headers gives the message's headers; it is called at most once per Route, and only if an exchange asks for them. nil
 	// is no headers.
 	Headers func() map[string]any
+	// Property gives message_id, correlation_id or timestamp as text, "" if it is not there.
+	Property func(name string) string
 }
 
 // UnknownExchangeError is what Declare, Bind and Route return for an exchange that the table does not hold.

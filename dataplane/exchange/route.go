@@ -108,6 +108,8 @@ func (e *entry) route(s *Scratch, m *Message) bool {
 	switch e.Type {
 	case Fanout:
 		return s.addTargets(&e.all)
+	case ConsistentHash:
+		return e.routeHash(s, m)
 	case Headers:
 		return e.routeHeaders(s, m)
 	}

@@ -23,6 +23,7 @@ type entry struct {
 	direct map[string]*targets // direct
 	topic  trie                // topic
 	rules  []headersRule       // headers
+	circle []place             // x-consistent-hash
 }
 
 // NewTable makes a table that holds the default exchange only.
@@ -73,6 +74,8 @@ func (t *Table) Bind(b Binding) error {
 		e.direct[b.Key].add(id.to)
 	case Topic:
 		e.topic.add(b.Key, id.to)
+	case ConsistentHash:
+		e.addPlaces(b, id.to)
 	case Headers:
 		e.rules = append(e.rules, newHeadersRule(b, id.key+"\x00"+id.args))
 	}
@@ -100,6 +103,8 @@ func (t *Table) Unbind(b Binding) bool {
 		}
 	case Topic:
 		e.topic.remove(b.Key, id.to)
+	case ConsistentHash:
+		e.removePlaces(id.to)
 	case Headers:
 		for i := range e.rules {
 			if e.rules[i].to == id.to && e.rules[i].id == id.key+"\x00"+id.args {
@@ -109,6 +114,14 @@ func (t *Table) Unbind(b Binding) bool {
 		}
 	}
 	return true
+}
+
+// Type is the exchange's type, "" if it is not there.
+func (t *Table) Type(name string) string {
+	if e := t.exchanges[name]; e != nil {
+		return e.Exchange.Type
+	}
+	return ""
 }
 
 // Bindings is how many bindings have the exchange as their source.

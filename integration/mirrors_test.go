@@ -145,3 +145,29 @@ func TestTooFewInSync(t *testing.T) {
 		t.Errorf("the queue holds %v messages, want 15: what was refused is not stored", cols)
 	}
 }
+
+// A short ha-mirror-timeout takes no mirror out that only has nothing to do, whatever was done before.
+func TestIdleRingKeepsItsMirrors(t *testing.T) {
+	c := cluster.Start(t, 3)
+	c.Ctl(1, "set_policy", "ha", "^", `{"ha-mode":"all","ha-mirror-timeout":300}`)
+	declareQueue(t, c, 1, "orders")
+	publishTo(t, c, 2, "orders", 20)
+	takeAll(t, c, 3, "orders", 10)
+	conn, ch := dialChannel(t, c, 3)
+	defer conn.Close()
+	if err := ch.PublishWithContext(t.Context(), "", "orders", false, false, amqp.Publishing{Body: []byte("transient")}); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := ch.Get("orders", false); err != nil { // stays unacknowledged
+		t.Fatal(err)
+	}
+	c.Ctl(1, "transfer", "orders", c.Name(2))
+	began := time.Now()
+	cluster.Eventually(t, hang, "several timeouts have passed", func() bool { return time.Since(began) > 2*time.Second })
+	if n := logged(c, "holds up the queue"); n > 0 {
+		t.Errorf("%d mirrors were taken out of an idle ring", n)
+	}
+	if k := copiesOf(c, 1, "orders"); len(k.mirrors) != 2 || k.synced != 2 {
+		t.Errorf("copies: %+v", k)
+	}
+}

@@ -142,6 +142,11 @@ func operatorAndLocator(t *testing.T, c *cluster.Cluster, ch *amqp.Channel) {
 		declareQueue(t, c, 1, name)
 		awaitCopies(t, c, name, "the operator's two copies", inSync(1))
 	}
+	c.Ctl(1, "set_policy", "tie", "^op", `{"max-length":9}`)
+	if n := logged(c, "level=WARN", "equal priority", "[look tie]"); n != 1 {
+		t.Errorf("two policies that tie were logged %d times", n)
+	}
+	c.Ctl(1, "clear_policy", "tie")
 	c.Ctl(1, "set_policy", "user", "^op[.]user", `{"ha-mode":"all"}`, "--priority", "7")
 	awaitCopies(t, c, "op.user", "all mirrors more than exactly, whoever said it", inSync(2))
 	c.Ctl(1, "clear_policy", "user")

@@ -31,7 +31,50 @@ func (a *adapter) setPolicy(ctx context.Context, p admin.PolicyInfo, operator bo
 	_, err = a.n.Propose(ctx, &state.SetPolicy{Operator: operator, Policy: state.Policy{
 		Vhost: p.VHost, Name: p.Name, Pattern: p.Pattern, ApplyTo: applyTo, Priority: p.Priority, Definition: definition,
 	}})
-	return refusal(err)
+	if err != nil {
+		return refusal(err)
+	}
+	a.warnOfTies(p, operator)
+	return nil
+}
+
+// warnOfTies warns of policies of equal priority that match the same queue: the first by name applies (metadata.md, effective
+// policy), which an operator may not expect.
+func (a *adapter) warnOfTies(p admin.PolicyInfo, operator bool) {
+	var others []*state.Policy
+	var queues []*state.Queue
+	a.n.View(func(s *state.State) {
+		for _, o := range s.Policies(p.VHost, operator) {
+			if o.Name != p.Name && o.Priority == p.Priority && o.ApplyTo != policy.ApplyToExchanges {
+				others = append(others, o)
+			}
+		}
+		queues = s.VhostQueues(p.VHost)
+	})
+	if len(others) == 0 || policy.ApplyTo(p.ApplyTo) == policy.ApplyToExchanges {
+		return
+	}
+	this, err := policy.NewMatcher(p.Pattern)
+	if err != nil {
+		return // it was set, so it compiles
+	}
+	matches := func(m *policy.Matcher, q *state.Queue) bool {
+		ok, err := m.Match(q.Name)
+		return ok && err == nil
+	}
+	for _, o := range others {
+		other, err := policy.NewMatcher(o.Pattern)
+		if err != nil {
+			continue
+		}
+		for _, q := range queues {
+			if matches(this, q) && matches(other, q) {
+				a.cfg.Log.Warn("two policies of equal priority match the same queue; the first by name applies",
+					"vhost", p.VHost, "queue", q.Name, "policies", []string{min(o.Name, p.Name), max(o.Name, p.Name)}, "priority", p.Priority)
+				break
+			}
+		}
+	}
 }
 
 func (a *adapter) clearPolicy(ctx context.Context, vhost, name string, operator bool) error {

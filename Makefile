@@ -1,6 +1,6 @@
 # Warren. Needs Go (see go.mod) and make, nothing else; `make race` needs a C compiler.
 GO      ?= go
-VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+VERSION ?= $(or $(patsubst v%,%,$(shell git describe --tags --match 'v[0-9]*' --dirty 2>/dev/null)),0.1.0)
 LDFLAGS  = -s -w -X warren/ctl/command.Version=$(VERSION)
 TOOLS    = rabbitmqctl rabbitmq-queues rabbitmq-diagnostics rabbitmq-upgrade
 
@@ -8,11 +8,12 @@ STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 export CGO_ENABLED = 0
 
-.PHONY: build run test race lint bench fmt clean soak bench-full bench-parts upgrade-test
+.PHONY: build run test race lint bench bench-full bench-parts fmt clean soak upgrade-test
 
 build:
 	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/warren ./ctl/warren
 	@for t in $(TOOLS); do ln -sf warren bin/$$t; done
+	$(GO) build -trimpath -o bin/warren-bench ./bench/warren-bench
 
 run: build
 	bin/warren cluster start --nodes 3
@@ -46,8 +47,31 @@ soak:
 	CHAOS=$(CHAOS) CHAOS_SEED=$(CHAOS_SEED) FAILOVERS=$(FAILOVERS) $(GO) test -timeout 12h -count=1 -v -run 'TestChaos$$|TestFailoverTime' ./integration
 	LONG=1 $(GO) test -timeout 1h -count=1 -run 'TestMirrorIsSuspended|TestPowerFailureOrders' ./integration
 
-bench:
-	$(GO) test -run '^$$' -bench . -benchmem ./dataplane/... ./bench/...
+# The parts by themselves.
+bench-parts:
+	$(GO) test -run '^$$' -bench . -benchmem ./dataplane/... ./metadata/...
+
+# Whole clusters beside RabbitMQ's (WARREN_PEERS= the directory of the script that starts one): the short set.
+RESULTS = .warren/bench.jsonl
+bench: build
+	mkdir -p .warren && rm -f $(RESULTS)
+	bin/warren-bench throughput --peer rabbitmq --runs 3 -z 5 --json $(RESULTS)
+	bin/warren-bench latency --peer rabbitmq --runs 3 -z 5 --json $(RESULTS)
+	bin/warren-bench latency -c 1 --rate 0 --peer rabbitmq --runs 3 -z 5 --json $(RESULTS)
+	bin/warren-bench failover --peer rabbitmq --runs 3 -z 5 --json $(RESULTS)
+	bin/warren-bench sync --depth 100k --peer rabbitmq --json $(RESULTS)
+	bin/warren-bench report --pictures docs/benchmarks $(RESULTS) > docs/benchmarks-clusters.md
+
+bench-full: bench
+	bin/warren-bench throughput --queues 10 --peer rabbitmq --runs 3 -z 5 --json $(RESULTS)
+	bin/warren-bench throughput --kinds mirrored,quorum,plain --peer rabbitmq --runs 3 -z 5 --json $(RESULTS)
+	bin/warren-bench failover --failure stop --peer rabbitmq --runs 3 -z 5 --json $(RESULTS)
+	bin/warren-bench rolling --runs 3 --json $(RESULTS)
+	bin/warren-bench ring --json $(RESULTS)
+	bin/warren-bench sync --depth 10k,100k,300k,1000k --bodies 100,1024,10240 --batch-size 2,50,4096 --strategy online,blocking --json $(RESULTS)
+	bin/warren-bench sync --depth 10k,100k,300k --bodies 1024 --no-warren --peer rabbitmq --json $(RESULTS)
+	bin/warren-bench sync --strategy delta --json $(RESULTS)
+	bin/warren-bench report --pictures docs/benchmarks $(RESULTS) > docs/benchmarks-clusters.md
 
 # Builds an older commit and rolls clusters of it to this build and back, under load. Needs the history.
 upgrade-test: build

@@ -15,7 +15,7 @@ import (
 // The tests of this file are named after the entries of docs/field-reports.md. Those that need no fresh cluster share one.
 
 func TestFieldReports(t *testing.T) {
-	c := cluster.StartWith(t, 3, "warren.mirror_replacement_delay = 1s")
+	c := cluster.StartConfigured(t, 3, "warren.mirror_replacement_delay = 1s")
 	for _, tc := range []struct {
 		name string
 		run  func(*testing.T, *cluster.Cluster)

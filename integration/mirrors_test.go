@@ -32,7 +32,7 @@ func logged(c *cluster.Cluster, texts ...string) (n int) {
 // B47: a mirror that stops taking part holds publishers up for about ha-mirror-timeout, less than it takes to declare its
 // node down, and comes back by itself.
 func TestMirrorIsSuspended(t *testing.T) {
-	c := cluster.StartWith(t, 3, "warren.unreachable_after = 20s")
+	c := cluster.StartConfigured(t, 3, "warren.unreachable_after = 20s")
 	c.Ctl(1, "set_policy", "ha", "^", `{"ha-mode":"all","ha-mirror-timeout":1000}`)
 	leader := raftLeader(t, c, 1)
 	mirror, master := others(c, leader)[0], others(c, leader)[1]
@@ -62,7 +62,7 @@ func TestMirrorIsSuspended(t *testing.T) {
 // Under exactly N a member that stays away is replaced, and takes its place back when its stand-in has not synchronised;
 // one that is only restarted keeps it (R4, B35).
 func TestStandIn(t *testing.T) {
-	c := cluster.StartWith(t, 3, "warren.mirror_replacement_delay = 1s")
+	c := cluster.StartConfigured(t, 3, "warren.mirror_replacement_delay = 1s")
 	c.Ctl(1, "set_policy", "two", "^", `{"ha-mode":"exactly","ha-params":2}`)
 	declareQueue(t, c, 1, "orders")
 	publishTo(t, c, 1, "orders", 10) // so that a stand-in does not synchronise

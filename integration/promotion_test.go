@@ -241,7 +241,7 @@ func returned(t *testing.T, c *cluster.Cluster, names ...string) {
 // B02: after a power failure the last master goes on wherever it comes in the order of return; where it stays away, one that was
 // synchronised with it does after warren.recovery_wait. Nothing that was confirmed is lost.
 func TestPowerFailureOrders(t *testing.T) {
-	c := cluster.StartWith(t, 3, "warren.recovery_wait = 1s")
+	c := cluster.StartConfigured(t, 3, "warren.recovery_wait = 1s")
 	c.Ctl(1, "set_policy", "ha", "^", `{"ha-mode":"all"}`)
 	declareQueue(t, c, 1, "orders")
 	orders := [][]int{{2, 3}, {3, 1, 2}}

@@ -87,15 +87,35 @@ func Start(t testing.TB, n int) *Cluster {
 func StartWith(t testing.TB, n int, binary string) *Cluster {
 	t.Helper()
 	c := Prepare(t, n)
+	c.startAll(binary)
+	return c
+}
+
+// StartConfigured is Start with lines added to the configuration of every node.
+func StartConfigured(t testing.TB, n int, lines string) *Cluster {
+	t.Helper()
+	c := Prepare(t, n)
+	for i := 1; i <= n; i++ {
+		if err := os.MkdirAll(c.nodeDir(i), 0o700); err != nil {
+			t.Fatalf("directory of %s: %v", c.Name(i), err)
+		}
+		c.Configure(i, lines)
+	}
+	c.startAll(Binary(t))
+	return c
+}
+
+// startAll starts all nodes of a cluster that was prepared.
+func (c *Cluster) startAll(binary string) {
+	c.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, binary, "cluster", "start", "--nodes", strconv.Itoa(n), "--dir", c.Dir,
+	cmd := exec.CommandContext(ctx, binary, "cluster", "start", "--nodes", strconv.Itoa(c.Nodes), "--dir", c.Dir,
 		"--port-offset", strconv.Itoa(c.Offset), "--detach")
 	cmd.WaitDelay, cmd.Env = time.Second, c.env()
 	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("start a cluster of %d: %v\n%s", n, err, out)
+		c.t.Fatalf("start a cluster of %d: %v\n%s", c.Nodes, err, out)
 	}
-	return c
 }
 
 // Upgrade has all nodes run another binary, one after the other.

@@ -20,7 +20,7 @@ import (
 func upgradeCommands() []command {
 	return []command{
 		shutdownCommand(), waitCommand(),
-		awaitQuorumCommand(), awaitMirrorCommand(), drainCommand(), reviveCommand(),
+		awaitQuorumCommand(), awaitMirrorCommand(), drainCommand(), postUpgradeCommand(), reviveCommand(),
 		mirrorCriticalCommand(), quorumCriticalCommand(),
 		enableFeatureCommand(), listFeaturesCommand(),
 	}
@@ -51,6 +51,29 @@ func reviveCommand() command {
 				"The node will again serve client traffic and host primary queue replicas.", c.node)}
 		},
 		run: withClient(func(ctx context.Context, _ *call, node Client) error { return node.Revive(ctx) }),
+	}
+}
+
+func postUpgradeCommand() command {
+	return command{
+		name: "post_upgrade", tools: []string{toolUpgrade}, group: "Upgrade",
+		summary: "Runs post-upgrade tasks",
+		guides:  []string{"upgrade"},
+		running: true,
+		banner: func(*call) []string {
+			return []string{"Executing post upgrade tasks...", "Rebalancing queue masters..."}
+		},
+		run: withClient(func(ctx context.Context, c *call, node Client) error {
+			counts, err := node.Rebalance(ctx, admin.Rebalancing{})
+			if err != nil {
+				return err
+			}
+			for _, n := range counts {
+				print(c.env.Stdout, fmt.Sprintf("[{\"Node name\", :%s}, {\"Number of quorum queues\", 0}, {\"Number of replicated classic queues\", %d}]\n",
+					n.Node, n.Masters))
+			}
+			return nil
+		}),
 	}
 }
 

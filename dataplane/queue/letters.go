@@ -100,10 +100,17 @@ func (p *Process) sizeOf(seq uint64) int64 {
 	return int64(len(e.Message.Body))
 }
 
-// sendLetters gives letters to the owner as far as the window allows.
+// sendLetters gives letters to the owner as far as the window allows, once everything that was broadcast before they died is
+// stable: else a failover might lose the message here alone, and its publisher's repeat would die again at another position.
 func (p *Process) sendLetters() {
-	for p.active() && p.doomed.Len() > 0 && p.lettersOut < p.opt.Letters && p.letterBytes < letterBytes {
+	if p.barred == 0 && p.doomed.Len() > 0 {
+		p.barred = p.doomed.Len()
+		p.remove(nowhere(), ReasonDropped)
+		p.barrier = p.lastOp
+	}
+	for p.active() && p.barred > 0 && p.barrier <= p.stable && p.lettersOut < p.opt.Letters && p.letterBytes < letterBytes {
 		seq := p.doomed.Pop()
+		p.barred--
 		d := p.dying[seq]
 		if d == nil || d.sent {
 			continue
@@ -125,6 +132,9 @@ func (p *Process) sendLetters() {
 		}})
 	}
 }
+
+// nowhere is no message's place: its removal changes nothing, and is stable with all that was broadcast before.
+func nowhere() []backingqueue.Range { return []backingqueue.Range{{}} }
 
 // survived forgets a dying message; the Ack that waits for it is stable with everything removed so far.
 func (p *Process) survived(seq uint64, d *dying) {

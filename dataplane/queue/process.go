@@ -122,6 +122,8 @@ type Process struct {
 	dying       map[uint64]*dying
 	dyingBytes  int64
 	doomed      deque.Deque[uint64] // of dying, whose letters were not sent
+	barred      int                 // of doomed, from the front: those that barrier is for
+	barrier     Op
 	lettersOut  int
 	letterBytes int64
 	graves      deque.Deque[buried]
@@ -208,6 +210,7 @@ func (p *Process) reset() {
 	}
 	p.unacked, p.unackedBytes = map[uint64]unacked{}, 0
 	p.dying, p.dyingBytes = map[uint64]*dying{}, 0
+	p.barred, p.barrier = 0, 0
 	p.doomed, p.lettersOut, p.letterBytes = deque.Deque[uint64]{}, 0, 0
 	p.graves = deque.Deque[buried]{}
 	p.tried, p.expiring, p.nextExpiry, p.waiting = 0, false, 0, false

@@ -56,29 +56,40 @@ type simDelivery struct {
 }
 
 type sim struct {
-	t      testing.TB
-	r      *rand.Rand
-	seed   uint64
-	nodes  []*simNode
-	proc   *queue.Process
-	b      *fake
-	epoch  uint64
-	master *simNode
-	procUp []protocol.NodeID
-	codec  bool
-	check  *checker
-	tags   int
-	calm   bool // no new work
-	storm  bool // much goes wrong, and little becomes stable
-	trace  func(string, ...any)
+	t       testing.TB
+	r       *rand.Rand
+	seed    uint64
+	nodes   []*simNode
+	proc    *queue.Process
+	b       *fake
+	epoch   uint64
+	master  *simNode
+	procUp  []protocol.NodeID
+	codec   bool
+	check   *checker
+	tags    int
+	calm    bool // no new work
+	dead    bool // messages expire, and go to dead letters like what is rejected
+	now     int64
+	letters []queue.Letter // under way
+	storm   bool           // much goes wrong, and little becomes stable
+	trace   func(string, ...any)
 }
 
 func newSim(t testing.TB, seed uint64) *sim {
 	s := &sim{t: t, seed: seed, r: rand.New(rand.NewPCG(seed, 1)), codec: seed%8 == 0, storm: seed%3 == 0, check: newChecker()}
-	s.proc = queue.New(queue.Options{
+	opt := queue.Options{
 		PublishWindow:  protocol.Credit{Count: 4, Bytes: 4000},
-		ConsumerWindow: protocol.Credit{Count: 3, Bytes: 2000}, UnstableAcks: 6,
-	})
+		ConsumerWindow: protocol.Credit{Count: 3, Bytes: 2000}, UnstableAcks: 6, Letters: 3,
+		SingleActive: seed%7 == 3,
+	}
+	if seed%5 == 1 {
+		opt.Priorities = 2
+	}
+	s.proc = queue.New(opt)
+	if s.dead = seed%4 == 2; s.dead {
+		s.proc.Configure(queue.Settings{DeadLetter: true})
+	}
 	for i := range simNodes {
 		n := &simNode{id: protocol.NodeID{Name: fmt.Sprintf("rabbit@%c", 'a'+i)}}
 		s.nodes = append(s.nodes, n)
@@ -129,7 +140,7 @@ func (s *sim) ups() (ids []protocol.NodeID) {
 
 // promote begins s.epoch on s.master; the nodes hear of it sooner or later.
 func (s *sim) promote(fresh bool) {
-	s.procUp = nil
+	s.procUp, s.letters = nil, nil
 	s.must(s.proc.SetNodes(s.ups()))
 	s.must(s.proc.Promote(s.b, s.epoch, fresh))
 	if s.trace != nil {
@@ -148,6 +159,7 @@ func (s *sim) promote(fresh bool) {
 
 // step makes one thing happen.
 func (s *sim) step() {
+	s.stepLetters()
 	n := s.nodes[s.r.IntN(simNodes)]
 	if s.storm && !s.calm && s.r.IntN(15) == 0 {
 		s.disturb(n)
@@ -188,6 +200,25 @@ func (s *sim) step() {
 	if s.proc.Counters().Defects > 0 {
 		s.fatalf("a defect")
 	}
+}
+
+// stepLetters lets time pass, and a dead letter arrive.
+func (s *sim) stepLetters() {
+	if !s.dead {
+		return
+	}
+	s.now += int64(s.r.IntN(3))
+	s.proc.SetTime(s.now)
+	if len(s.letters) == 0 || s.r.IntN(4) > 0 {
+		return
+	}
+	i := s.r.IntN(len(s.letters))
+	l := s.letters[i]
+	s.letters = slices.Delete(s.letters, i, i+1)
+	if err := s.check.lettered(&l); err != nil {
+		s.fatalf("%v", err)
+	}
+	s.must(s.proc.LettersDone(positions(l)))
 }
 
 func (s *sim) collectAll() {
@@ -337,6 +368,9 @@ func (s *sim) flush(allowed bool) {
 			s.fatalf("flushed without leases")
 		}
 		for _, o := range outs {
+			if o.Kind == queue.DeadLetter {
+				s.letters = append(s.letters, o.Letter)
+			}
 			if o.Kind != queue.ToNode {
 				continue
 			}
@@ -473,8 +507,8 @@ func TestSimulation(t *testing.T) {
 		s.rest()
 		total.count(s.check)
 	}
-	t.Logf("%d messages, %d confirmed, %d nacked, %d lost with unsynchronised mirrors, %d deliveries, %d again",
-		total.n, total.nConfirmed, total.nNacked, total.nLost, total.nDeliveries, total.nAgain)
+	t.Logf("%d messages, %d confirmed, %d nacked, %d lost with unsynchronised mirrors, %d deliveries, %d again, %d dead letters",
+		total.n, total.nConfirmed, total.nNacked, total.nLost, total.nDeliveries, total.nAgain, total.nLetters)
 	if seeds >= 300 && (total.nConfirmed == 0 || total.nAgain == 0 || total.nLost == 0) {
 		t.Error("the histories were too tame to show anything")
 	}

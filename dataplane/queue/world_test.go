@@ -7,6 +7,7 @@ import (
 
 	"warren/dataplane/message"
 	"warren/dataplane/origin"
+	"warren/dataplane/queue"
 	"warren/dataplane/queue/protocol"
 )
 
@@ -64,9 +65,14 @@ func (s *sim) publish(ch *simChannel) {
 	id := s.check.newMessage()
 	body := binary.BigEndian.AppendUint32(nil, uint32(id))
 	body = binary.BigEndian.AppendUint32(body, uint32(ch.next))
-	num, err := ch.node.att.Publish(ch.key, message.Message{
+	m := message.Message{
 		RoutingKey: fmt.Sprintf("%s/%d/%d", ch.node.id.Name, ch.node.id.Incarnation, ch.key.Channel), Body: body,
-	})
+		Priority: uint8(ch.key.Channel % 2),
+	}
+	if s.dead && s.r.IntN(3) == 0 {
+		m.Expiry = s.now + 1 + int64(s.r.IntN(200))
+	}
+	num, err := ch.node.att.Publish(ch.key, m)
 	switch {
 	case errors.Is(err, origin.ErrBlocked):
 		ch.blocked = true
@@ -229,9 +235,10 @@ type checker struct {
 	seenIn                    map[int]uint64           // the last term that knows it was delivered
 	dead                      map[protocol.NodeID]bool // incarnations
 	noAck                     map[simConsumer]bool
-	toldBy                    map[int]*simNode // who alone told the present term of it
+	letters                   map[int]protocol.Position // where what was dead-lettered stood
+	toldBy                    map[int]*simNode          // who alone told the present term of it
 
-	n, nConfirmed, nNacked, nLost, nDeliveries, nAgain int
+	n, nConfirmed, nNacked, nLost, nDeliveries, nAgain, nLetters int
 }
 
 func newChecker() *checker {
@@ -239,7 +246,7 @@ func newChecker() *checker {
 		confirmed: map[int]bool{}, nacked: map[int]bool{}, exempt: map[int]bool{}, consumed: map[int]bool{},
 		ackedBy: map[int]protocol.NodeID{}, heldBy: map[int]*simNode{}, sends: map[int]int{},
 		seenIn: map[int]uint64{}, dead: map[protocol.NodeID]bool{},
-		noAck: map[simConsumer]bool{}, toldBy: map[int]*simNode{},
+		noAck: map[simConsumer]bool{}, toldBy: map[int]*simNode{}, letters: map[int]protocol.Position{},
 	}
 }
 
@@ -321,6 +328,20 @@ func (c *checker) delivery(s *sim, ch *simChannel, d origin.Delivery, id int) er
 	return nil
 }
 
+// lettered: a target has the letter; it would not know the same one again from another position.
+func (c *checker) lettered(l *queue.Letter) error {
+	id := msgID(&l.Message)
+	if at, again := c.letters[id]; again && at != l.Position {
+		return fmt.Errorf("message %d became a letter at %v and at %v", id, at, l.Position)
+	}
+	if h := c.heldBy[id]; h != nil {
+		return fmt.Errorf("message %d became a letter, and is outstanding at %s", id, h.id.Name)
+	}
+	c.letters[id] = l.Position
+	c.consumed[id] = true
+	return nil
+}
+
 func (c *checker) settled(n *simNode, id int, acked bool) {
 	delete(c.heldBy, id)
 	if epoch, open := n.att.Session(); open {
@@ -353,4 +374,5 @@ func (c *checker) count(o *checker) {
 	c.nLost += len(o.exempt)
 	c.nDeliveries += o.nDeliveries
 	c.nAgain += o.nAgain
+	c.nLetters += len(o.letters)
 }

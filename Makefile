@@ -9,7 +9,6 @@ STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 export CGO_ENABLED = 0
 
 .PHONY: build run test race lint bench bench-full bench-parts fmt clean soak upgrade-test
-.PHONY: build run test race lint bench fmt clean soak upgrade-test
 
 build:
 	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/warren ./ctl/warren

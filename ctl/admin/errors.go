@@ -20,6 +20,8 @@ const (
 	CodeNotFound      Code = "not_found"      // the queue, policy, … named does not exist
 	CodeNotEmpty      Code = "not_empty"      // a queue to be deleted only if empty has messages
 	CodeInUse         Code = "in_use"         // a queue to be deleted only if unused has consumers, or is another's
+	CodeNotMirrored   Code = "not_mirrored"   // a queue to be synchronised has no mirrors
+	CodeNotSyncing    Code = "not_syncing"    // a synchronisation to be cancelled is not under way
 	CodeBadJSON       Code = "bad_json"       // a text that should be JSON is not
 	CodeValidation    Code = "validation"     // Text is the validator's, RabbitMQ's wording
 	CodeAlreadyExists Code = "already_exists" //

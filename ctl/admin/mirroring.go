@@ -11,6 +11,8 @@ const (
 	cmdPlanPromotion        = "plan_promotion"
 	cmdPromoteQueue         = "promote_queue"
 	cmdRebalance            = "rebalance"
+	cmdSyncQueue            = "sync_queue"
+	cmdCancelSyncQueue      = "cancel_sync_queue"
 )
 
 // Mirroring is the part of Node about operator policies and the masters of mirrored queues.
@@ -32,6 +34,12 @@ type Mirroring interface {
 	// Rebalance spreads the masters of the mirrored queues that r chooses over the running nodes, and returns how many each
 	// has then, by name; nothing if no queue is chosen. Errors: CodeValidation for a pattern, CodeRefused while one is in progress.
 	Rebalance(ctx context.Context, r Rebalancing) ([]NodeMasters, error)
+
+	// SyncQueue synchronises all mirrors of a queue; it returns when that is done or was cancelled. Errors:
+	// CodeNoSuchVHost, CodeNotFound, CodeNotMirrored, CodeUnavailable.
+	SyncQueue(ctx context.Context, vhost, name string) error
+	// CancelSyncQueue ends it. Errors: CodeNoSuchVHost, CodeNotFound, CodeNotSyncing, CodeUnavailable.
+	CancelSyncQueue(ctx context.Context, vhost, name string) error
 }
 
 // Rebalancing chooses queues by regular expressions; "" is every name.
@@ -82,6 +90,10 @@ func mirroringHandlers() map[string]handler {
 		}),
 		cmdRebalance:    many(func(ctx context.Context, n Node, r Rebalancing) ([]NodeMasters, error) { return n.Rebalance(ctx, r) }),
 		cmdPromoteQueue: none(func(ctx context.Context, n Node, p PromotionPlan) error { return n.PromoteQueue(ctx, p) }),
+		cmdSyncQueue:    none(func(ctx context.Context, n Node, a named) error { return n.SyncQueue(ctx, a.VHost, a.Name) }),
+		cmdCancelSyncQueue: none(func(ctx context.Context, n Node, a named) error {
+			return n.CancelSyncQueue(ctx, a.VHost, a.Name)
+		}),
 	}
 }
 
@@ -118,4 +130,14 @@ func (c *Client) PromoteQueue(ctx context.Context, p PromotionPlan) error {
 // Rebalance implements Node.
 func (c *Client) Rebalance(ctx context.Context, r Rebalancing) ([]NodeMasters, error) {
 	return list[NodeMasters](ctx, c, cmdRebalance, r)
+}
+
+// SyncQueue implements Node.
+func (c *Client) SyncQueue(ctx context.Context, vhost, name string) error {
+	return c.ask(ctx, cmdSyncQueue, named{vhost, name})
+}
+
+// CancelSyncQueue implements Node.
+func (c *Client) CancelSyncQueue(ctx context.Context, vhost, name string) error {
+	return c.ask(ctx, cmdCancelSyncQueue, named{vhost, name})
 }

@@ -91,6 +91,12 @@ type QueueInfo struct {
 	// State: running, down, syncing, stopped, … Syncing is the number of messages done, when State is syncing.
 	State   string `msgpack:"state"`
 	Syncing uint64 `msgpack:"syncing"`
+	// More of a synchronisation: bytes sent, estimates of what is to go, messages per second, seconds to go.
+	SyncToGo      uint64  `msgpack:"sync_to_go"`
+	SyncBytes     uint64  `msgpack:"sync_bytes"`
+	SyncBytesToGo uint64  `msgpack:"sync_bytes_to_go"`
+	SyncRate      float64 `msgpack:"sync_rate"`
+	SyncTimeToGo  float64 `msgpack:"sync_time_to_go"`
 
 	Known                  bool   `msgpack:"known"`
 	Messages               uint64 `msgpack:"messages"`

@@ -24,6 +24,7 @@ func commands() []command {
 		listPoliciesCommand(userPolicies()), setPolicyCommand(operatorPolicies()), setPolicyCommand(userPolicies()),
 		deleteQueueCommand(), listQueuesCommand(), purgeQueueCommand(),
 		promoteCommand(), rebalanceCommand(), transferCommand(),
+		cancelSyncQueueCommand(), syncQueueCommand(),
 		listBindingsCommand(), listExchangesCommand(),
 		pingCommand(), statusCommand(),
 	}

@@ -53,6 +53,22 @@ func (f *fakeNode) ListOperatorPolicies(ctx context.Context, vhost string) (all 
 	return all, err
 }
 
+func (f *fakeNode) SyncQueue(_ context.Context, vhost, name string) error {
+	q, err := f.find(vhost, name)
+	if err == nil && !q.Mirrored {
+		err = admin.Errorf(admin.CodeNotMirrored, "%s", name)
+	}
+	return err
+}
+
+func (f *fakeNode) CancelSyncQueue(_ context.Context, vhost, name string) error {
+	q, err := f.find(vhost, name)
+	if err == nil && q.State != "syncing" {
+		err = admin.Errorf(admin.CodeNotSyncing, "%s", name)
+	}
+	return err
+}
+
 func (f *fakeNode) TransferQueue(_ context.Context, t admin.QueueOnNode) error {
 	if _, err := f.find(t.VHost, t.Name); err != nil {
 		return err

@@ -192,3 +192,33 @@ func (a *adapter) Rebalance(ctx context.Context, r admin.Rebalancing) (out []adm
 	}
 	return out, byHand(err)
 }
+
+// SyncQueue implements admin.Node.
+func (a *adapter) SyncQueue(ctx context.Context, vhost, name string) error {
+	q, err := a.queue(vhost, name)
+	if err != nil {
+		return err
+	}
+	return syncRefusal(a.n.SyncQueue(ctx, q))
+}
+
+// CancelSyncQueue implements admin.Node.
+func (a *adapter) CancelSyncQueue(ctx context.Context, vhost, name string) error {
+	q, err := a.queue(vhost, name)
+	if err != nil {
+		return err
+	}
+	return syncRefusal(a.n.CancelSync(ctx, q))
+}
+
+func syncRefusal(err error) error {
+	switch {
+	case errors.Is(err, broker.ErrNotMirrored):
+		return admin.Errorf(admin.CodeNotMirrored, "%v", err)
+	case errors.Is(err, broker.ErrNotSyncing):
+		return admin.Errorf(admin.CodeNotSyncing, "%v", err)
+	case err != nil:
+		return admin.Errorf(admin.CodeUnavailable, "%v", err)
+	}
+	return nil
+}

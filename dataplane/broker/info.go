@@ -32,6 +32,16 @@ type QueueFigures struct {
 	MessagesRAM     int    `msgpack:"mr"`
 	BytesRAM        int64  `msgpack:"br"`
 	Memory          int64  `msgpack:"m"`
+
+	// Of a synchronisation that is under way. The walk has passed SyncDone messages; SyncToGo, the time and the bytes to go
+	// are estimates. SyncRate is messages passed per second.
+	Syncing       bool          `msgpack:"s"`
+	SyncDone      uint64        `msgpack:"sd"`
+	SyncToGo      uint64        `msgpack:"st"`
+	SyncBytes     uint64        `msgpack:"sb"`
+	SyncBytesToGo uint64        `msgpack:"sg"`
+	SyncRate      float64       `msgpack:"sr"`
+	SyncTimeToGo  time.Duration `msgpack:"se"`
 }
 
 // figuresBatch is how many queues one call asks about.
@@ -58,11 +68,13 @@ func (c *queueCopy) count() QueueFigures {
 		return f
 	}
 	counters, stats := c.process.Counters(), c.replica.Store().Stats()
-	return QueueFigures{
+	f = QueueFigures{
 		Queue: uint64(c.id), Known: true, Ready: counters.Ready, Unacknowledged: counters.Unacked, Consumers: counters.Consumers,
 		Persistent: stats.Persistent, Bytes: stats.Bytes, BytesPersistent: stats.PersistBytes,
 		MessagesRAM: stats.MessagesRAM, BytesRAM: stats.BytesRAM, Memory: stats.IndexBytes + stats.BytesRAM,
 	}
+	c.syncFigures(&f)
+	return f
 }
 
 func (n *Node) localFigures(ctx context.Context, ids []uint64) []QueueFigures {

@@ -44,6 +44,7 @@ const (
 	callHolds   = "mirror.holds"
 
 	callWatermarks = "mirror.watermarks"
+	callSync       = "mirror.sync"
 )
 
 const (
@@ -97,6 +98,7 @@ func (n *Node) register() {
 	n.links.HandleCall(callMove, n.answerMove)
 	n.links.HandleCall(callHolds, n.answerHolds)
 	n.links.HandleCall(callWatermarks, n.answerWatermarks)
+	n.links.HandleCall(callSync, n.answerSync)
 	n.registerClientCalls()
 	if n.cfg.Admin != nil {
 		n.links.Handle(link.ProtoAdmin, func(c net.Conn) { n.cfg.Admin(n, c) })

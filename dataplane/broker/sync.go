@@ -2,7 +2,6 @@ package broker
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"iter"
 	"time"
@@ -218,4 +217,18 @@ func (c *queueCopy) SetAsidePart(why string, entries iter.Seq2[backingqueue.Entr
 	return nil
 }
 
-var errNotSyncing = errors.New("no synchronisation is under way")
+// syncFigures adds how far a synchronisation has come.
+func (c *queueCopy) syncFigures(f *QueueFigures) {
+	p, ok := c.replica.Syncing()
+	if !ok {
+		return
+	}
+	f.Syncing, f.SyncDone, f.SyncToGo, f.SyncBytes, f.SyncBytesToGo = true, p.Done, p.ToGo, p.Bytes, p.BytesAhead
+	if c.syncing.began.IsZero() {
+		return
+	}
+	f.SyncRate = float64(p.Done) / max(time.Since(c.syncing.began).Seconds(), 0.001)
+	if f.SyncRate > 0 {
+		f.SyncTimeToGo = time.Duration(float64(p.ToGo) / f.SyncRate * float64(time.Second))
+	}
+}

@@ -334,6 +334,16 @@ func (r *Replica) SyncQueue() (mirrors int, err error) {
 	return mirrors, r.settle()
 }
 
+// Requested is how many mirrors SyncQueue asked for are not synchronised.
+func (r *Replica) Requested() (n int) {
+	for _, j := range r.joiners {
+		if j.requested {
+			n++
+		}
+	}
+	return n
+}
+
 // CancelSync ends the synchronisation that is under way: what was sent stays for the next one, which nothing but SyncQueue, a
 // change of the policy or a new master begins for the mirrors that took part. It reports whether one was under way.
 func (r *Replica) CancelSync() (bool, error) {

@@ -3,7 +3,9 @@ package integration
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
@@ -106,5 +108,63 @@ func TestDeltaAndCopy(t *testing.T) {
 	}
 	if got, want := clipped(takeReady(t, c, 2, "late", 0)), numbers(1, 200); !slices.Equal(got, want) {
 		t.Errorf("the copied mirror held %d messages, want %d", len(got), len(want))
+	}
+}
+
+// sync_queue and cancel_sync_queue answer as recorded (reference/rabbitmqctl/09-sync-queue.txt); a synchronisation is seen,
+// cancelled at once while publishers go on, keeps what was copied, and is finished by the next one.
+func TestSyncByHand(t *testing.T) {
+	c := cluster.StartWith(t, 3, "mirroring_sync_max_throughput = 1MB")
+	declareQueue(t, c, 1, "orders")
+	sync := "Synchronising queue '%s' in vhost '/' ...\n"
+	stop := "Stopping synchronising queue '%s' in vhost '/' ...\n"
+	want := func(verb, queue, stdout, stderr string, exit int) {
+		t.Helper()
+		r := c.Tool("rabbitmqctl", 2, verb, queue)
+		if r.Stdout != fmt.Sprintf(stdout, queue) || r.Stderr != stderr || r.Code != exit {
+			t.Errorf("%s %s: %q, %q, exit %d", verb, queue, r.Stdout, r.Stderr, r.Code)
+		}
+	}
+	want("sync_queue", "orders", sync, "Error:\nnot_mirrored\n", 69)
+	want("cancel_sync_queue", "orders", stop+"not_syncing\n", "", 0)
+	want("sync_queue", "nosuch", sync, "Error:\nnot_found\n", 69)
+	want("cancel_sync_queue", "nosuch", stop, "Error:\nnot_found\n", 69)
+
+	publishBodies(t, c, 1, "orders", 1, 4000, 1000)
+	c.Ctl(1, "set_policy", "ha", "^", `{"ha-mode":"all"}`)
+	awaitCopies(t, c, "orders", "two mirrors, not in sync", func(k copies) bool { return len(k.mirrors) == 2 && k.synced == 0 })
+	done := make(chan cluster.Result, 1)
+	go func() { done <- c.Tool("rabbitmqctl", 3, "sync_queue", "orders") }()
+	cluster.Eventually(t, hang, "the queue is seen to synchronise", func() bool {
+		cols := queueColumns(c, 2, "orders", "state", "sync_messages_to_go", "sync_time_to_go")
+		return len(cols) == 3 && strings.HasPrefix(cols[0], "{syncing, ") && cols[1] != "" && cols[2] != ""
+	})
+	publishBodies(t, c, 2, "orders", 4001, 4050, 1000)
+	began := time.Now()
+	want("cancel_sync_queue", "orders", stop, "", 0)
+	if took := time.Since(began); took > time.Second {
+		t.Errorf("cancelling took %v", took)
+	}
+	if r := <-done; r.Code != 0 || r.Stderr != "" {
+		t.Errorf("the cancelled sync_queue: %+v", r)
+	}
+	if k := copiesOf(c, 1, "orders"); k.synced != 0 {
+		t.Errorf("after cancelling %d mirrors are in sync", k.synced)
+	}
+	want("cancel_sync_queue", "orders", stop+"not_syncing\n", "", 0)
+	publishBodies(t, c, 1, "orders", 4051, 4060, 1000)
+	want("sync_queue", "orders", sync, "", 0)
+	if k := copiesOf(c, 1, "orders"); k.synced != 2 {
+		t.Errorf("after sync_queue %d mirrors are in sync", k.synced)
+	}
+	want("sync_queue", "orders", sync, "", 0)
+	if n := logged(c, "a mirror was sent what it lacked", "queue=orders", "messages_sent=4000 "); n != 0 {
+		t.Error("what was copied before it was cancelled was sent again")
+	}
+	c.Kill(1)
+	k := copies{}
+	awaitCopiesAt(t, c, 3, "orders", "a mirror is promoted", func(now copies) bool { k = now; return k.master > 1 })
+	if got, want := clipped(takeReady(t, c, k.master, "orders", 0)), numbers(1, 4060); !slices.Equal(got, want) {
+		t.Errorf("the promoted mirror held %d messages, want %d", len(got), len(want))
 	}
 }

@@ -56,7 +56,7 @@ func listQueues(ctx context.Context, c *call, node Client) error {
 		q.Online, q.Offline = false, false
 	}
 	for _, col := range chosen {
-		q.Figures = q.Figures || col.figure
+		q.Figures = q.Figures || col.figure || col.name == "state" // of which only the master knows that it is syncing
 	}
 	rows := c.rows(headers(chosen), false)
 	err = node.ListQueues(ctx, q, func(q admin.QueueInfo) error {
@@ -132,6 +132,12 @@ func queueColumns() []column[admin.QueueInfo] {
 		figure("head_message_timestamp", absent),
 		figure("disk_reads", absent),
 		figure("disk_writes", absent),
+		// Warren's own: how far a synchronisation is. What is to go is estimated; the time in seconds.
+		figure("sync_messages_to_go", syncing(func(q q) any { return q.SyncToGo })),
+		figure("sync_bytes", syncing(func(q q) any { return q.SyncBytes })),
+		figure("sync_bytes_to_go", syncing(func(q q) any { return q.SyncBytesToGo })),
+		figure("sync_messages_rate", syncing(func(q q) any { return q.SyncRate })),
+		figure("sync_time_to_go", syncing(func(q q) any { return q.SyncTimeToGo })),
 	}
 }
 
@@ -141,6 +147,16 @@ func mirrorList(q admin.QueueInfo, pids []admin.PID) any {
 		return nil
 	}
 	return pidList(pids)
+}
+
+// syncing makes a column that is absent unless the queue is being synchronised.
+func syncing(value func(admin.QueueInfo) any) func(admin.QueueInfo) any {
+	return func(q admin.QueueInfo) any {
+		if q.State != "syncing" {
+			return nil
+		}
+		return value(q)
+	}
 }
 
 func queueState(q admin.QueueInfo) any {

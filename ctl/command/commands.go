@@ -16,7 +16,7 @@ func toolNames() map[string]string {
 // commands is the table of all commands of all tools, in the order of the help.
 func commands() []command {
 	all := []command{
-		helpCommand(), versionCommand(),
+		autocompleteCommand(), helpCommand(), versionCommand(),
 		awaitStartupCommand(), stopCommand(),
 		awaitOnlineNodesCommand(), clusterStatusCommand(),
 		listVHostsCommand(),

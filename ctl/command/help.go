@@ -24,7 +24,7 @@ short            | long          | description
 -p               | --vhost       | for commands that are scoped to a virtual host,
                  |               | virtual host to use
                  | --formatter   | alternative result formatter to use
-                                 | if supported: json, pretty_table, table, csv
+                                 | if supported: json, pretty_table, table, csv, erlang
                  | --address     | host:port of the node's inter-node listener
                  | --cookie-file | file with the cookie of the node's cluster
                  | --tls-cacertfile, --tls-certfile, --tls-keyfile

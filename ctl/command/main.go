@@ -35,7 +35,7 @@ func Main(ctx context.Context, argv []string, env Env, server RunServer) int {
 	status := exitOK
 	for _, sub := range app.Commands { // a tool parses its own command line
 		if tool, ok := toolNames()[sub.Name]; ok {
-			sub.SkipFlagParsing = true
+			sub.SkipFlagParsing, sub.HideHelp = true, true
 			sub.Action = func(cc *cli.Context) error {
 				status = runTool(cc.Context, newTool(tool, name+" "+sub.Name), cc.Args().Slice(), env)
 				return nil
@@ -79,6 +79,7 @@ func newApp(name string, env Env, server RunServer) *cli.App {
 	commands = append(
 		commands,
 		clusterCommand(env),
+		completionCommand(env),
 		clientCommand(env),
 		&cli.Command{Name: "ctl", Usage: "rabbitmqctl: operate a node or cluster"},
 		&cli.Command{Name: "queues", Usage: "rabbitmq-queues"},

@@ -119,7 +119,7 @@ func TestWarrenUsage(t *testing.T) {
 		status int
 		want   string
 	}{
-		{"", exitUsage, "a command is missing; there are cluster, client, ctl,"},
+		{"", exitUsage, "a command is missing; there are cluster, completion, client, ctl,"},
 		{"clustr", exitUsage, `unknown command "clustr"; did you mean "cluster"?`},
 		{"cluster", exitUsage, "a command is missing; there are start, stop,"},
 		{"cluster strat", exitUsage, `did you mean "start"?`},

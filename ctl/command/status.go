@@ -50,7 +50,7 @@ func statusCommand() command {
 
 // documentFormat refuses the formats that only lists have.
 func documentFormat(c *call) error {
-	if c.format == format.FormatCSV || c.format == format.FormatPretty {
+	if c.format == format.FormatCSV || c.format == format.FormatPretty || c.format == format.FormatErlang {
 		return &exitError{exitSoftware, fmt.Sprintf("Error: the formatter %s is for lists; %s has table and json", c.format, c.command.name)}
 	}
 	return nil

@@ -193,7 +193,7 @@ func (c *call) prepare() error {
 	if name, ok := c.text["formatter"]; ok {
 		f, known := format.Lookup(name)
 		if !known {
-			return &exitError{exitFormatter, fmt.Sprintf("Error: the formatter %q is not supported; there are table, pretty_table, json and csv", name)}
+			return &exitError{exitFormatter, fmt.Sprintf("Error: the formatter %q is not supported; there are table, pretty_table, json, csv and erlang", name)}
 		}
 		c.format = f
 	}

@@ -113,7 +113,7 @@ func TestMachineFormats(t *testing.T) {
 	s := newSession(t)
 	s.run("rabbitmqctl", "set_policy", "x", "^x", `{"ha-mode":"all"}`, "--formatter", "json").want(t, exitOK, "{\"node\":\"rmq1@localhost\",\"result\":\"ok\"}\n", "")
 	s.run("rabbitmqctl", "ping", "--formatter", "json").want(t, exitOK, "{\"message\":\"Ping succeeded\"}\n", "")
-	s.run("rabbitmqctl", "list_queues", "--formatter", "erlang").want(t, exitFormatter, "", `the formatter "erlang" is not supported`)
+	s.run("rabbitmqctl", "list_queues", "--formatter", "nosuch").want(t, exitFormatter, "", `the formatter "nosuch" is not supported`)
 	s.run("rabbitmqctl", "cluster_status", "--formatter", "csv").want(t, exitSoftware, "", "the formatter csv is for lists")
 	r := s.run("rabbitmqctl", "cluster_status", "--formatter", "json")
 	for _, part := range []string{`"running_nodes":["rmq1@localhost","rmq2@localhost","rmq3@localhost"]`, `"partitions":{}`, `"alarms":[]`} {

@@ -77,3 +77,30 @@ func TestRows(t *testing.T) {
 		})
 	}
 }
+
+// As recorded: rows that fit into a line, rows that do not, and a value that is broken beside its name.
+func TestErlang(t *testing.T) {
+	var b strings.Builder
+	rows := NewRows(&b, FormatErlang, []string{"name", "pid", "slave_pids", "apply-to"}, true, false)
+	pid := PID{"a@b", 12571, 3609, 0}
+	table := Table{{"x-max-priority", "signedint", int64(5)}, {"x-message-ttl", "signedint", int64(3600000)}, {"x-dead", "longstr", "q"}}
+	for _, r := range [][]any{{"plain", pid, nil, List{}}, {"h\u00e9", pid, List{pid, pid}, table}} {
+		if err := rows.Row(r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := rows.Close(); err != nil {
+		t.Fatal(err)
+	}
+	want := `[[{name,<<"plain">>},{pid,<12571.3609.0>},{slave_pids,''},{'apply-to',[]}],
+ [{name,<<104,195,169>>},
+  {pid,<12571.3609.0>},
+  {slave_pids,[<12571.3609.0>,<12571.3609.0>]},
+  {'apply-to',[{<<"x-max-priority">>,signedint,5},
+               {<<"x-message-ttl">>,signedint,3600000},
+               {<<"x-dead">>,longstr,<<"q">>}]}]]
+`
+	if b.String() != want {
+		t.Errorf("got\n%s\nwant\n%s", b.String(), want)
+	}
+}

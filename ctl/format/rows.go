@@ -10,18 +10,19 @@ import (
 // Format is one of the forms of output.
 type Format string
 
-// Formats. RabbitMQ's tools have also erlang, which is not offered here.
+// Formats.
 const (
 	FormatTable  Format = "table"
 	FormatPretty Format = "pretty_table"
 	FormatJSON   Format = "json"
 	FormatCSV    Format = "csv"
+	FormatErlang Format = "erlang" // of lists
 )
 
 // Lookup finds a format by its name.
 func Lookup(name string) (Format, bool) {
 	switch f := Format(name); f {
-	case FormatTable, FormatPretty, FormatJSON, FormatCSV:
+	case FormatTable, FormatPretty, FormatJSON, FormatCSV, FormatErlang:
 		return f, true
 	}
 	return "", false
@@ -42,6 +43,7 @@ type Rows struct {
 	whole   bool
 	rows    int
 	kept    [][]string // pretty_table: widths are known at the end
+	terms   []term     // erlang: one term for all
 }
 
 // NewRows begins a list; headers: a table has a row of column names (csv always has one). whole: the command knows all rows
@@ -77,6 +79,13 @@ func (r *Rows) Row(values []any) error {
 	case FormatPretty:
 		r.kept = append(r.kept, texts(values, prettyText))
 		return nil
+	case FormatErlang:
+		row := make(Map, len(r.columns))
+		for i, c := range r.columns {
+			row[i] = Pair{c, values[i]}
+		}
+		r.terms = append(r.terms, termOf(row))
+		return nil
 	default:
 		if first && r.headers {
 			text = strings.Join(r.columns, "\t") + "\n"
@@ -89,6 +98,8 @@ func (r *Rows) Row(values []any) error {
 // Close ends the list.
 func (r *Rows) Close() error {
 	switch {
+	case r.format == FormatErlang:
+		return write(r.w, listTerm(r.terms).layout(0, 0)+"\n")
 	case r.format == FormatJSON && r.rows > 0:
 		return write(r.w, "]\n")
 	case r.format == FormatJSON && r.whole:

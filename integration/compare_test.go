@@ -1,0 +1,191 @@
+package integration
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"warren/ctl/transcript"
+	"warren/integration/cluster"
+)
+
+// The comparison with a live RabbitMQ cluster. It is not part of the other tests: `make compare-ctl WARREN_PEERS=DIR` runs it, where
+// the script SCRIPT is DIR/rabbitmq-cluster: SCRIPT start 3 starts three nodes rmq1@localhost, … in $DIR at $BASE_PORT+1, …, SCRIPT ctl|queues|diagnostics|upgrade 1 ARGS runs a
+// tool against the first of them, and SCRIPT wipe ends all.
+
+const peerPort = "24500"
+
+// peer is the RabbitMQ cluster.
+type peer struct {
+	script string
+	dir    string
+}
+
+func startPeer(t *testing.T, script string) *peer {
+	t.Helper()
+	p := &peer{script, t.TempDir()}
+	t.Cleanup(func() { _, _ = p.command(context.Background(), "", "wipe").CombinedOutput() })
+	if out, err := p.command(t.Context(), "", "start", "3").CombinedOutput(); err != nil {
+		t.Fatalf("start RabbitMQ: %v\n%s", err, out)
+	}
+	return p
+}
+
+func (p *peer) command(ctx context.Context, stdin string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, p.script, args...)
+	cmd.Env = append(os.Environ(), "DIR="+p.dir, "BASE_PORT="+peerPort, "ERL_EPMD_PORT=24599")
+	cmd.Stdin, cmd.WaitDelay = strings.NewReader(stdin), time.Second
+	return cmd
+}
+
+// run runs a command line of one of the tools.
+func (p *peer) run(t *testing.T, line compared) cluster.Result {
+	t.Helper()
+	words := transcript.Words(line.text)
+	verb := map[string]string{
+		"rabbitmqctl": "ctl", "rabbitmq-queues": "queues", "rabbitmq-diagnostics": "diagnostics", "rabbitmq-upgrade": "upgrade",
+	}[words[0]]
+	cmd := p.command(t.Context(), line.stdin, append([]string{verb, "1"}, words[1:]...)...)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatalf("run %s: %v", line.text, err)
+	}
+	return cluster.Result{Stdout: stdout.String(), Stderr: stderr.String(), Code: cmd.ProcessState.ExitCode()}
+}
+
+// compared is one command line of testdata/compare.txt. known is why the two differ on purpose, if they do.
+type compared struct {
+	at          int
+	text, stdin string
+	known       string
+}
+
+// readCompared reads the command lines: "# …" is commentary, "! REASON" before a line says that it differs on purpose, and
+// printf 'TEXT' | COMMAND feeds it.
+func readCompared(t *testing.T, name string) (all []compared) {
+	t.Helper()
+	content, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := ""
+	for i, line := range strings.Split(string(content), "\n") {
+		switch {
+		case line == "" || strings.HasPrefix(line, "#"):
+		case strings.HasPrefix(line, "! "):
+			known = line[2:]
+		default:
+			c := compared{at: i + 1, text: line, known: known}
+			if fed, ok := strings.CutPrefix(line, "printf '"); ok {
+				c.stdin, c.text, _ = strings.Cut(fed, "' | ")
+				c.stdin = strings.ReplaceAll(c.stdin, `\n`, "\n")
+			}
+			all, known = append(all, c), ""
+		}
+	}
+	return all
+}
+
+// cut ends texts whose rest is each product's own: the diagnostics of a node that cannot be reached, the list of commands.
+var cut = regexp.MustCompile(`(?s)(Most common reasons for this are:|Available commands:).*`)
+
+// elsewhere are the processes of mirrors: which nodes have them, and in what order, each cluster chooses.
+var elsewhere = regexp.MustCompile(`<rabbit[23]@localhost\.PID>`)
+
+func TestCompareWithRabbitMQ(t *testing.T) {
+	if os.Getenv("WARREN_COMPARE") == "" {
+		t.Skip("needs the script of a RabbitMQ cluster: make compare-ctl WARREN_PEERS=DIR")
+	}
+	script := filepath.Join(os.Getenv("WARREN_PEERS"), "rabbitmq-cluster")
+	lines := readCompared(t, "testdata/compare.txt")
+	if len(lines) < 120 {
+		t.Errorf("%d command lines, fewer than 120", len(lines))
+	}
+	p, c := startPeer(t, script), cluster.Start(t, 3)
+	makeSame(t, "amqp://guest:guest@127.0.0.1:24501/")
+	makeSame(t, c.URI(1))
+	differences := 0
+	for _, line := range lines {
+		words := transcript.Words(line.text)
+		want, got := p.run(t, line), c.Session(words[0], 1, line.stdin, words[1:]...)
+		normal := func(text string) string {
+			text = elsewhere.ReplaceAllString(transcript.Normal(line.text, text), "<MIRROR>")
+			return cut.ReplaceAllString(text, "$1")
+		}
+		same := normal(want.Stdout) == normal(got.Stdout) && normal(want.Stderr) == normal(got.Stderr) && want.Code == got.Code
+		switch {
+		case same && line.known != "":
+			t.Errorf("testdata/compare.txt:%d: %s: no difference any more (%s)", line.at, line.text, line.known)
+		case !same && line.known == "":
+			differences++
+			t.Errorf("testdata/compare.txt:%d: %s\n--- Warren, exit %d\n%s%s--- RabbitMQ, exit %d\n%s%s", line.at, line.text,
+				got.Code, normal(got.Stdout), normal(got.Stderr), want.Code, normal(want.Stdout), normal(want.Stderr))
+		}
+	}
+	t.Logf("%d command lines, %d on purpose different, %d differences", len(lines),
+		len(slices.DeleteFunc(slices.Clone(lines), func(l compared) bool { return l.known == "" })), differences)
+}
+
+// makeSame declares the same objects in both clusters.
+func makeSame(t *testing.T, uri string) {
+	t.Helper()
+	conn, err := amqp.Dial(uri)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	ch, err := conn.Channel()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := ch.Confirm(false); err != nil {
+		t.Fatal(err)
+	}
+	for _, q := range []struct {
+		name     string
+		durable  bool
+		args     amqp.Table
+		messages int
+	}{
+		{"plain", true, nil, 5}, {"plain.transient", false, nil, 0}, {"ha-all.orders", true, nil, 3},
+		{"ha-two.jobs", true, amqp.Table{"x-max-priority": int32(5), "x-message-ttl": int32(3600000)}, 0},
+		{"name with space", true, nil, 0}, {"héllo-☃", true, nil, 0},
+	} {
+		if _, err := ch.QueueDeclare(q.name, q.durable, false, false, false, q.args); err != nil {
+			t.Fatal(err)
+		}
+		for range q.messages {
+			d, err := ch.PublishWithDeferredConfirm("", q.name, false, false, amqp.Publishing{Body: []byte("x"), DeliveryMode: 2})
+			if err != nil || !d.Wait() {
+				t.Fatalf("publish to %s: %v", q.name, err)
+			}
+		}
+	}
+	for name, kind := range map[string]string{"x.topic": "topic", "x.fan": "fanout", "x.hdr": "headers"} {
+		var args amqp.Table
+		if name == "x.hdr" {
+			args = amqp.Table{"alternate-exchange": "x.topic"}
+		}
+		if err := ch.ExchangeDeclare(name, kind, true, false, false, false, args); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, b := range [][3]string{{"ha-all.orders", "order.*.new", "x.topic"}, {"plain", "", "x.fan"}} {
+		if err := ch.QueueBind(b[0], b[1], b[2], false, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -62,6 +62,7 @@ func TestOperators(t *testing.T) {
 	c := cluster.Start(t, 3)
 	t.Run("permissions", func(t *testing.T) { permissionsRefuse(t, c) })
 	t.Run("limits", func(t *testing.T) { limitsRefuse(t, c) })
+	t.Run("ring", func(t *testing.T) { ringIsExplained(t, c) })
 	t.Run("clients", func(t *testing.T) { clientsAreListedAndClosed(t, c) })
 	t.Run("definitions", func(t *testing.T) { definitionsComeBack(t, c) })
 }
@@ -161,6 +162,20 @@ func limitsRefuse(t *testing.T, c *cluster.Cluster) {
 	gone := first.NotifyClose(make(chan *amqp.Error, 1))
 	c.Ctl(3, "delete_vhost", "lim")
 	mustRefuse(t, "deleted vhost", nil, gone, amqp.ConnectionForced, "vhost 'lim' is deleted")
+}
+
+// ringIsExplained asks another node than the master's.
+func ringIsExplained(t *testing.T, c *cluster.Cluster) {
+	c.Ctl(1, "set_policy", "ring", "^ringed$", `{"ha-mode":"exactly","ha-params":2}`)
+	declareQueue(t, c, 2, "ringed")
+	out := c.Ctl(3, "ring", "ringed")
+	if !strings.Contains(out, c.Name(2)+"  master, synchronised, not behind") || !strings.Contains(out, "mirror, synchronised, not behind") {
+		t.Errorf("ring:\n%s", out)
+	}
+	out = c.Ctl(3, "why", "ringed")
+	if !strings.Contains(out, "policy 'ring' sets ha-mode to exactly") || !strings.Contains(out, "If "+c.Name(2)+" fails: ") {
+		t.Errorf("why:\n%s", out)
+	}
 }
 
 func clientsAreListedAndClosed(t *testing.T, c *cluster.Cluster) {

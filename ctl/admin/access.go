@@ -52,6 +52,9 @@ type Access interface {
 	// Environment is this node's configuration in effect, setting by setting, without passwords; values are texts.
 	Environment(ctx context.Context) ([]ParameterInfo, error)
 
+	// Ring describes a queue's members. Errors: CodeNoSuchVHost, CodeNotFound.
+	Ring(ctx context.Context, vhost, queue string) (RingInfo, error)
+
 	// ExportDefinitions calls row for each object of the cluster that outlives a restart, section by section.
 	ExportDefinitions(ctx context.Context, row func(Definition) error) error
 	// ImportDefinitions makes what the definitions say, where it is not so yet, one section after the other in the order
@@ -115,3 +118,40 @@ const (
 	SectionExchanges        = "exchanges"
 	SectionBindings         = "bindings"
 )
+
+// RingInfo is a queue's ring: its members, and what the metadata would decide if its master's node went down now.
+type RingInfo struct {
+	Policy     string       `msgpack:"policy"` // name; empty: none
+	Mode       string       `msgpack:"mode"`   // ha-mode; empty: not mirrored
+	Count      int          `msgpack:"count"`  // exactly
+	Nodes      []string     `msgpack:"nodes"`  // nodes
+	Status     string       `msgpack:"status"` // running, down
+	Master     string       `msgpack:"master"` // of a queue that is down, the last one
+	Epoch      uint64       `msgpack:"epoch"`
+	View       uint64       `msgpack:"view"`
+	Members    []RingMember `msgpack:"members"` // in the order of the ring, then those outside of it
+	OnFailure  Successor    `msgpack:"on_failure"`
+	OnShutdown Successor    `msgpack:"on_shutdown"`
+	// Recoverers are the nodes that may go on with a queue that is down.
+	Recoverers []string `msgpack:"recoverers"`
+}
+
+// RingMember is one node's place in a queue. Received and Persisted count operations of the master's stream in its
+// present term, if it Answered.
+type RingMember struct {
+	Node         string `msgpack:"node"`
+	NodeStatus   string `msgpack:"node_status"` // running, draining, stopped, down
+	State        string `msgpack:"state"`       // up, away, joining
+	Synchronised bool   `msgpack:"synchronised"`
+	Age          uint64 `msgpack:"age"`      // when it entered; lower is older
+	Replaces     string `msgpack:"replaces"` // the node it stands in for
+	Answered     bool   `msgpack:"answered"`
+	Received     uint64 `msgpack:"received"`
+	Persisted    uint64 `msgpack:"persisted"`
+}
+
+// Successor is who would be promoted: nobody if Node is empty. Loss: it is not synchronised.
+type Successor struct {
+	Node string `msgpack:"node"`
+	Loss bool   `msgpack:"loss"`
+}

@@ -31,6 +31,7 @@ const (
 	cmdSetGlobal             = "set_global_parameter"
 	cmdClearGlobal           = "clear_global_parameter"
 	cmdListGlobals           = "list_global_parameters"
+	cmdRing                  = "ring"
 	cmdEnvironment           = "environment"
 	cmdExport                = "export_definitions"
 	cmdImport                = "import_definitions"
@@ -80,6 +81,7 @@ func accessHandlers() map[string]handler {
 		cmdListGlobals: many(func(ctx context.Context, n Node, _ nothing) ([]ParameterInfo, error) {
 			return n.ListGlobalParameters(ctx)
 		}),
+		cmdRing: one(func(ctx context.Context, n Node, a named) (RingInfo, error) { return n.Ring(ctx, a.VHost, a.Name) }),
 		cmdEnvironment: many(func(ctx context.Context, n Node, _ nothing) ([]ParameterInfo, error) {
 			return n.Environment(ctx)
 		}),
@@ -199,6 +201,11 @@ func (c *Client) ClearGlobalParameter(ctx context.Context, name string) error {
 // ListGlobalParameters implements Node.
 func (c *Client) ListGlobalParameters(ctx context.Context) ([]ParameterInfo, error) {
 	return list[ParameterInfo](ctx, c, cmdListGlobals, nothing{})
+}
+
+// Ring implements Node.
+func (c *Client) Ring(ctx context.Context, vhost, queue string) (RingInfo, error) {
+	return single[RingInfo](ctx, c, cmdRing, named{vhost, queue})
 }
 
 // Environment implements Node.

@@ -31,7 +31,7 @@ func commands() []command {
 	for _, family := range [][]command{
 		userCommands(), permissionCommands(), vhostCommands(), limitCommands(), parameterCommands(),
 		membershipCommands(), upgradeCommands(),
-		clientCommands(), definitionCommands(), diagnosticCommands(), clusterInfoCommands(), absentCommands(),
+		clientCommands(), definitionCommands(), diagnosticCommands(), clusterInfoCommands(), ringCommands(), absentCommands(),
 	} {
 		all = append(all, family...)
 	}

@@ -258,6 +258,10 @@ func (e evWatermarks) apply(c *queueCopy) error {
 }
 
 func (n *Node) answerWatermarks(ctx context.Context, _ link.PeerID, body []byte) ([]byte, error) {
+	return n.localWatermarks(ctx, body)
+}
+
+func (n *Node) localWatermarks(ctx context.Context, body []byte) ([]byte, error) {
 	id, size := binary.Uvarint(body)
 	if size <= 0 {
 		return nil, errors.New("a question about watermarks names no queue")

@@ -153,3 +153,25 @@ func TestPasswordHashes(t *testing.T) {
 		t.Error("a hash of no length fits")
 	}
 }
+
+// What Successor foretells is what NodesDown decides.
+func TestSuccessor(t *testing.T) {
+	for _, reason := range []Reason{ReasonFailure, ReasonShutdown} {
+		for _, synchronised := range []bool{true, false} {
+			m := newMachine(t, "a", "b")
+			m.policy("ha", "^q", `{"ha-mode":"all"}`)
+			q := m.declare("q", "a")
+			if !synchronised {
+				m.down(ReasonFailure, "b")
+				m.up("b", 2)
+				m.ready(q.ID, "b")
+			}
+			node, loss, ok := m.queue(q.ID).Successor(reason)
+			m.down(reason, "a")
+			now := m.queue(q.ID)
+			if ok != (now.Status == QueueRunning) || ok && (node != now.Master || loss != (now.LastLossEpoch == now.Epoch)) {
+				t.Errorf("%s, synchronised %t: foretold %q, loss %t, ok %t; it is %s", reason, synchronised, node, loss, ok, show(now))
+			}
+		}
+	}
+}

@@ -1,0 +1,61 @@
+package command
+
+import (
+	"strings"
+	"testing"
+
+	"warren/ctl/admin"
+)
+
+func ringOfThree() admin.RingInfo {
+	return admin.RingInfo{
+		Policy: "ha", Mode: "exactly", Count: 3, Status: "running", Master: "a@h", Epoch: 2, View: 40,
+		Members: []admin.RingMember{
+			{Node: "a@h", NodeStatus: "running", State: "up", Synchronised: true, Age: 3, Answered: true, Received: 100, Persisted: 100},
+			{Node: "b@h", NodeStatus: "running", State: "up", Age: 9, Answered: true, Received: 90, Persisted: 80},
+			{Node: "c@h", NodeStatus: "down", State: "away"},
+		},
+		OnFailure: admin.Successor{Node: "b@h", Loss: true},
+	}
+}
+
+func TestRingText(t *testing.T) {
+	want := `orders: running, epoch 2, view 40
+
+ +-> a@h  master, synchronised, not behind
+ |      v
+ |   b@h  mirror, NOT synchronised, 10 operations behind, 10 of its own not yet safe
+ +------+
+  ... c@h  away (node down)
+`
+	if got := ringText("orders", ringOfThree()); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestWhyText(t *testing.T) {
+	r := ringOfThree()
+	down := r
+	down.Status, down.Recoverers = "down", []string{"a@h"}
+	plain := admin.RingInfo{Status: "running", Master: "a@h"}
+	for _, tc := range []struct {
+		r    admin.RingInfo
+		want []string
+	}{
+		{r, []string{
+			"Queue 'orders' has 3 copies, the master included: policy 'ha' sets ha-mode to exactly.", "- a@h is the master",
+			"- b@h is a mirror that is not synchronised", "- c@h has a place, but is away: the node is down",
+			"If a@h fails: b@h, the oldest mirror, is promoted though it is not synchronised",
+			"If a@h is stopped in good order: nobody is promoted",
+		}},
+		{down, []string{"The queue is down: its last master was a@h. It can be recovered from the disk of a@h"}},
+		{plain, []string{"Queue 'orders' is not mirrored: no policy applies to it."}},
+	} {
+		got := whyText("orders", tc.r)
+		for _, part := range tc.want {
+			if !strings.Contains(got, part) {
+				t.Errorf("%q is not in\n%s", part, got)
+			}
+		}
+	}
+}

@@ -160,10 +160,10 @@ var errPID = errors.New("not of the form <node@host.creation.id.serial>")
 
 // parsePID reads what lists show as a pid.
 func parsePID(text string) (p admin.PID, err error) {
-	inner, ok := strings.CutPrefix(text, "<")
-	if inner, ok = strings.CutSuffix(inner, ">"); !ok || !strings.HasPrefix(text, "<") {
+	if !strings.HasPrefix(text, "<") || !strings.HasSuffix(text, ">") {
 		return p, errPID
 	}
+	inner := strings.Trim(text, "<>")
 	parts := strings.Split(inner, ".")
 	if len(parts) < 4 || !strings.Contains(inner, "@") {
 		return p, errPID

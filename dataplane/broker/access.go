@@ -36,9 +36,8 @@ func newAccess(l *life, user, vhost string) *access {
 	return &access{life: l, user: user, vhost: vhost, known: map[accessKey]bool{}}
 }
 
-// configure, write and read are about queues.
+// configure and read are about queues; see exchange.
 func (a *access) configure(name string) error { return a.check("configure", state.KindQueue, name) }
-func (a *access) write(name string) error     { return a.check("write", state.KindQueue, name) }
 func (a *access) read(name string) error      { return a.check("read", state.KindQueue, name) }
 
 // exchange is what a user may do with an exchange: act is configure, write or read.

@@ -122,8 +122,8 @@ func TestCompareWithRabbitMQ(t *testing.T) {
 		words := transcript.Words(line.text)
 		want, got := p.run(t, line), c.Session(words[0], 1, line.stdin, words[1:]...)
 		normal := func(text string) string {
-			text = elsewhere.ReplaceAllString(transcript.Normal(line.text, text), "<MIRROR>")
-			return cut.ReplaceAllString(text, "$1")
+			text = transcript.Normal(line.text, cut.ReplaceAllString(text, "$1"))
+			return elsewhere.ReplaceAllString(text, "<MIRROR>")
 		}
 		same := normal(want.Stdout) == normal(got.Stdout) && normal(want.Stderr) == normal(got.Stderr) && want.Code == got.Code
 		switch {

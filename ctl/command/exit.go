@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"warren/ctl/admin"
+	"warren/ctl/format"
 	"warren/ctl/locate"
 )
 
@@ -72,11 +73,23 @@ func (c *call) describe(err error) *exitError {
 	case errors.Is(err, context.DeadlineExceeded) || admin.CodeOf(err) == admin.CodeTimeout:
 		return c.timedOut()
 	case errors.As(err, &refused):
+		if refused.Code == admin.CodeNoSuchUser && c.format == format.FormatJSON {
+			return c.noUserJSON(refused.Text)
+		}
 		return describeRefusal(refused)
 	case errors.Is(err, context.Canceled):
 		return &exitError{exitTempFail, "Error: operation " + c.command.name + " was interrupted"}
 	}
 	return errorf(exitSoftware, "%v", err)
+}
+
+// noUserJSON is what RabbitMQ's tools say of a missing user to a program, with its words and its other exit status.
+func (c *call) noUserJSON(user string) *exitError {
+	text, err := format.JSON(map[string]any{"message": "User " + user + " does not exists", "node": c.node, "result": "error"})
+	if err != nil {
+		return errorf(exitSoftware, "%v", err)
+	}
+	return &exitError{exitUnavailable, string(text)}
 }
 
 func (c *call) timedOut() *exitError {

@@ -114,7 +114,7 @@ func TestDeltaAndCopy(t *testing.T) {
 // sync_queue and cancel_sync_queue answer as recorded (reference/rabbitmqctl/09-sync-queue.txt); a synchronisation is seen,
 // cancelled at once while publishers go on, keeps what was copied, and is finished by the next one.
 func TestSyncByHand(t *testing.T) {
-	c := cluster.StartWith(t, 3, "mirroring_sync_max_throughput = 1MB")
+	c := cluster.StartConfigured(t, 3, "mirroring_sync_max_throughput = 1MB")
 	declareQueue(t, c, 1, "orders")
 	sync := "Synchronising queue '%s' in vhost '/' ...\n"
 	stop := "Stopping synchronising queue '%s' in vhost '/' ...\n"
@@ -166,5 +166,24 @@ func TestSyncByHand(t *testing.T) {
 	awaitCopiesAt(t, c, 3, "orders", "a mirror is promoted", func(now copies) bool { k = now; return k.master > 1 })
 	if got, want := clipped(takeReady(t, c, k.master, "orders", 0)), numbers(1, 4060); !slices.Equal(got, want) {
 		t.Errorf("the promoted mirror held %d messages, want %d", len(got), len(want))
+	}
+}
+
+// With ha-sync-strategy blocking the queue stands still until the mirrors are synchronised, and then goes on where it was.
+func TestBlockingSync(t *testing.T) {
+	c := cluster.StartConfigured(t, 3, "mirroring_sync_max_throughput = 1MB")
+	declareQueue(t, c, 1, "orders")
+	publishBodies(t, c, 1, "orders", 1, 1500, 1000)
+	c.Ctl(1, "set_policy", "ha", "^", `{"ha-mode":"all","ha-sync-mode":"automatic","ha-sync-strategy":"blocking"}`)
+	cluster.Eventually(t, hang, "the queue is seen to synchronise", func() bool {
+		return strings.HasPrefix(strings.Join(queueColumns(c, 2, "orders", "state"), ""), "{syncing, ")
+	})
+	publishBodies(t, c, 2, "orders", 1501, 1502, 1000)
+	if k := copiesOf(c, 1, "orders"); k.synced == 0 {
+		t.Error("a publish was confirmed while the queue should stand still")
+	}
+	awaitCopies(t, c, "orders", "both mirrors are in sync", inSync(2))
+	if got := takeReady(t, c, 3, "orders", 0); len(got) != 1502 {
+		t.Errorf("%d messages", len(got))
 	}
 }

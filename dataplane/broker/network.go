@@ -23,7 +23,7 @@ const (
 	frameReport    link.FrameKind = 33 // incarnation (uvarint), node name: "my link to it ended"
 	frameToMaster  link.FrameKind = 34 // queue id (uvarint), protocol message of an attachment
 	frameToNode    link.FrameKind = 35 // queue id (uvarint), protocol message of a queue process
-	frameReply     link.FrameKind = 36 // message of package message, whose routing key is a reply name of the receiver
+	frameReply     link.FrameKind = 39 // message of package message, whose routing key is a reply name of the receiver
 	frameAlarm     link.FrameKind = 36 // one byte, the sender's alarm
 	frameAddress   link.FrameKind = 37 // the sender's inter-node address
 	frameSync      link.FrameKind = 38 // queue id (uvarint), 1 if the message goes on in the next frame, part of a message of package mirror

@@ -116,6 +116,9 @@ func (t *Transport) Handle(proto Proto, h func(net.Conn)) {
 func (t *Transport) HandleFrame(kind FrameKind, h func(from PeerID, body []byte)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.frames[kind] != nil {
+		panic(fmt.Sprintf("link: two handlers for frames of kind %d", kind)) // a mistake that no configuration can make
+	}
 	t.frames[kind] = h
 }
 

@@ -223,6 +223,8 @@ func (n *Node) Transfer(ctx context.Context, q *state.Queue, to string) error {
 	if err != nil {
 		return err
 	}
+	// What was seen here, that the target is synchronised above all, must be known to the master's node before it judges.
+	l.awaitEverywhere(ctx, n.meta.Applied())
 	call, cancel := context.WithTimeout(ctx, callTimeout)
 	_, err = n.links.Call(call, q.Master, callMove, body)
 	cancel()

@@ -287,6 +287,14 @@ func (c *call) requireRunning(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if status.State == "paused" {
+		cluster, err := client.ClusterStatus(ctx)
+		if err != nil {
+			return err
+		}
+		return errorf(exitUnavailable, "node %s is paused: %s. It serves no clients and takes no commands until it reaches a "+
+			"majority again; cluster_status tells what it sees", status.Name, cluster.Paused)
+	}
 	if !status.Running {
 		return &usageError{status: exitUsage, state: true, text: "this command requires the 'rabbit' app to be running on the " +
 			"target node. Start it with 'rabbitmqctl start_app'."}

@@ -128,7 +128,7 @@ func (r Registry) check() error {
 	switch {
 	case !info.IsDir():
 		return fmt.Errorf("open the registry of nodes: %s is no directory", r.dir)
-	case ok && int(owner.Uid) != os.Getuid():
+	case ok && int(owner.Uid) != os.Getuid() && os.Getuid() != 0: // root may use a service's own registry
 		return fmt.Errorf("open the registry of nodes: %s belongs to user %d", r.dir, owner.Uid)
 	case info.Mode().Perm()&0o077 != 0:
 		return fmt.Errorf("open the registry of nodes: %s has mode %#o, other users may use it; it must be 0700", r.dir, info.Mode().Perm())

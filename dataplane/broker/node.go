@@ -114,7 +114,7 @@ func (n *Node) open() (err error) {
 	}
 	n.incarnation.Store(incarnation)
 	links := link.Config{
-		Addr: n.cfg.Internode.Listen.Address(), Node: n.cfg.Node, Cookie: n.cfg.Cookie, Hello: n.hello, Log: n.log,
+		Addr: n.cfg.Internode.Listen.Address(), Node: n.cfg.Node, Cookie: n.cfg.Cookie, Hello: n.hello, Log: n.cfg.Log,
 	}
 	if t := n.cfg.Internode.TLS; t.On() {
 		files := link.TLSFiles{CA: t.CACertFile, Cert: t.CertFile, Key: t.KeyFile}
@@ -130,7 +130,7 @@ func (n *Node) open() (err error) {
 	}); err != nil {
 		return err
 	}
-	n.host = driver.NewHost(n.links, driver.Config{Log: n.log})
+	n.host = driver.NewHost(n.links, driver.Config{Log: n.cfg.Log})
 	n.register()
 	if err := n.openMetadata(); err != nil {
 		return err

@@ -42,7 +42,18 @@ func (p Process) Alive() bool {
 	if err != nil { // no /proc: the number is all there is
 		return !errors.Is(err, os.ErrNotExist) || !hasProc()
 	}
-	return state != 'Z' && state != 'X' && (p.Start == 0 || p.Start == start)
+	ended := state == 'X' || state == 'Z' && threads(p.PID) <= 1
+	return !ended && (p.Start == 0 || p.Start == start)
+}
+
+// threads counts a process's threads. While a killed process still has others than its first, which is a zombie by then, its
+// files are open and its ports taken.
+func threads(pid int) int {
+	tasks, err := os.ReadDir("/proc/" + strconv.Itoa(pid) + "/task")
+	if err != nil {
+		return 0
+	}
+	return len(tasks)
 }
 
 // Signal sends a signal to this process, and never to a later one with the same number. Error: os.ErrProcessDone.

@@ -103,10 +103,13 @@ func (l *life) handOverMasters() {
 	deadline := time.After(handOverDeadline)
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
-	for _, c := range l.copyList() {
-		c.post(evHandOver{})
-	}
-	for {
+	for next := time.Now(); ; {
+		if !time.Now().Before(next) { // at first, and again for those whose move fell through
+			for _, c := range l.copyList() {
+				c.post(evHandOver{})
+			}
+			next = next.Add(2 * handOverTimeout)
+		}
 		left := l.movableMasters()
 		if left == 0 {
 			return

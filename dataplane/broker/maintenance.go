@@ -70,6 +70,7 @@ func (n *Node) Drain(ctx context.Context) error {
 	}
 	l.followPause()
 	l.handOverMasters()
+	l.awaitEverywhere(ctx, n.meta.Applied()) // who looks at another node next finds the masters moved
 	return ctx.Err()
 }
 

@@ -174,17 +174,10 @@ func (r Registry) Find(node string) (Entry, error) {
 		return Entry{}, err
 	}
 	if e.Node != node || !e.Process.Alive() {
-		r.drop(node, e)
+		// The entry stays: it may be replaced by a node that starts right now, and who looks must not remove that one's.
 		return Entry{}, ErrNotRegistered
 	}
 	return e, nil
-}
-
-// drop removes a stale entry, unless it changed meanwhile.
-func (r Registry) drop(node string, stale Entry) {
-	if now, err := r.read(node); err == nil && now == stale {
-		_ = os.Remove(r.file(node)) // the next one who looks tries again
-	}
 }
 
 // List returns the entries of all nodes that run, by name. It is for messages; what cannot be read is left out.

@@ -85,3 +85,11 @@ clean:
 .PHONY: compare-ctl
 compare-ctl: build
 	WARREN_COMPARE=1 $(GO) test -timeout 60m -count=1 -v -run TestCompareWithRabbitMQ ./integration
+
+# Clients that are not Warren's against both, with the same script; installs them (Debian, npm). CLIENT= and SCENARIO= narrow it.
+# `make compare` is both comparisons.
+.PHONY: compare-amqp compare
+compare-amqp: build
+	WARREN_COMPARE=1 CLIENT="$(CLIENT)" SCENARIO="$(SCENARIO)" $(GO) test -timeout 60m -count=1 -v -run TestCompareClients ./integration
+
+compare: compare-ctl compare-amqp

@@ -124,11 +124,16 @@ type load struct {
 }
 
 func startLoad(c *cluster.Cluster, queue string, total int) *load {
+	return startLoadOnFirst(c, c.Nodes, queue, total)
+}
+
+// startLoadOnFirst publishes through the first nodes only.
+func startLoadOnFirst(c *cluster.Cluster, nodes int, queue string, total int) *load {
 	l := &load{}
-	for i := 1; i <= c.Nodes; i++ {
+	for i := 1; i <= nodes; i++ {
 		p := newPublisher(fmt.Sprintf("p%d", i))
 		l.publishers = append(l.publishers, p)
-		l.done.Go(func() { p.run(c.URI(i), queue, total/c.Nodes) })
+		l.done.Go(func() { p.run(c.URI(i), queue, total/nodes) })
 	}
 	return l
 }

@@ -17,6 +17,7 @@ import (
 type status struct {
 	Leader      string            `json:"metadata_leader"`
 	Disk        []string          `json:"disk_nodes"`
+	Witnesses   []string          `json:"witness_nodes"`
 	Running     []string          `json:"running_nodes"`
 	Maintenance map[string]string `json:"maintenance_status"`
 	Paused      string            `json:"paused"`

@@ -23,7 +23,7 @@ func (a *adapter) Status(context.Context) (admin.NodeStatus, error) {
 	runtime.ReadMemStats(&mem)
 	s := admin.NodeStatus{
 		Name: a.cfg.Node, Version: a.cfg.Version, GoVersion: runtime.Version(), OS: runtime.GOOS + "/" + runtime.GOARCH,
-		PID: os.Getpid(), Uptime: a.n.Uptime(), Running: a.n.Serving() || a.n.InMaintenance() && a.n.Paused() == "",
+		PID: os.Getpid(), Uptime: a.n.Uptime(), Running: a.n.Ready() || a.n.InMaintenance() && a.n.Paused() == "",
 		State: "running", Maintenance: a.n.InMaintenance(),
 		DataDir: a.cfg.DataDir, RaftDir: filepath.Join(a.cfg.DataDir, "raft"),
 		MemoryTotal: mem.Sys - mem.HeapReleased,

@@ -202,6 +202,20 @@ func (n *Node) Serving() bool {
 	return l.clients != nil
 }
 
+// Ready says whether this node does what it is there for: it serves clients or, a witness, is up and not paused.
+func (n *Node) Ready() bool {
+	if !n.cfg.Witness {
+		return n.Serving()
+	}
+	l := n.currentLife()
+	if l == nil || n.Paused() != "" || n.InMaintenance() {
+		return false
+	}
+	l.clientsMu.Lock()
+	defer l.clientsMu.Unlock()
+	return l.serving
+}
+
 // Connections are the clients' connections to this node.
 func (n *Node) Connections() []amqp.ConnectionInfo {
 	l := n.currentLife()

@@ -148,9 +148,12 @@ func (l *life) begin(ctx context.Context) error {
 	case err != nil:
 		return err
 	}
+	if err := n.checkWitness(); err != nil {
+		return err
+	}
 	l.load()
 	r, err := n.meta.Propose(starting, &state.NodeUp{
-		Node: l.self.Name, Incarnation: l.self.Incarnation,
+		Node: l.self.Name, Incarnation: l.self.Incarnation, Witness: n.cfg.Witness,
 		Addresses: state.Addresses{AMQP: l.amqpAddress(), Internode: n.internodeAddress()},
 		Versions: state.Versions{
 			Software: n.cfg.Version, ProtocolMin: link.MinProtocol, ProtocolMax: link.MaxProtocol, Features: state.SupportedFeatures(),
@@ -178,10 +181,11 @@ func (l *life) interrupted(ctx context.Context) error {
 }
 
 func (l *life) amqpAddress() string {
-	if len(l.node.cfg.Listeners) == 0 {
+	all := l.node.cfg.clientListeners()
+	if len(all) == 0 {
 		return ""
 	}
-	return l.node.cfg.Listeners[0].Address()
+	return all[0].Address()
 }
 
 // load takes the whole state and follows its changes from there on.

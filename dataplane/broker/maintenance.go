@@ -74,7 +74,7 @@ func (n *Node) Drain(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// Revive takes this node out of maintenance and returns when it serves clients again.
+// Revive takes this node out of maintenance and returns when it serves clients again, which a witness never does.
 func (n *Node) Revive(ctx context.Context) error {
 	l := n.currentLife()
 	if l == nil {
@@ -85,7 +85,7 @@ func (n *Node) Revive(ctx context.Context) error {
 	}
 	tick := time.NewTicker(pollPause)
 	defer tick.Stop()
-	for !n.Serving() {
+	for !n.Ready() {
 		select {
 		case <-tick.C:
 		case <-l.ctx.Done():
@@ -116,6 +116,9 @@ func (l *life) whyNoClients() string {
 	}
 	if l.node.InMaintenance() {
 		return maintenanceText
+	}
+	if l.node.cfg.Witness {
+		return witnessText
 	}
 	return ""
 }

@@ -84,7 +84,7 @@ func Start(cfg Config) (*Node, error) {
 	n.members = newMembers(n)
 	empty := ""
 	n.clusterID.Store(&empty)
-	for _, l := range cfg.Listeners {
+	for _, l := range cfg.clientListeners() {
 		if err := tryListen(l.Address()); err != nil {
 			return nil, fmt.Errorf("AMQP listener: %w", err)
 		}

@@ -48,6 +48,8 @@ type Config struct {
 
 	Internode Internode
 	Timing    Timing
+	// Witness: the node votes, and carries no queues and serves no clients (metadata.md, reads and writes).
+	Witness bool
 	// DebugListen is where net/http/pprof is served: a loopback address, or empty for nowhere.
 	DebugListen string
 }

@@ -58,6 +58,7 @@ func keys() []key {
 		{"warren.unreachable_after", duration(func(t *Timing) *time.Duration { return &t.UnreachableAfter }, 100*time.Millisecond)},
 		{"warren.mirror_replacement_delay", duration(func(t *Timing) *time.Duration { return &t.MirrorReplacementDelay }, 0)},
 		{"warren.recovery_wait", duration(func(t *Timing) *time.Duration { return &t.RecoveryWait }, 0)},
+		{"warren.witness", flag(func(c *Config) *bool { return &c.Witness })},
 		{"warren.debug.listen", checked(parseLoopback, func(c *Config) *string { return &c.DebugListen })},
 	}
 }
@@ -66,6 +67,16 @@ func text(field func(*Config) *string) func(*parser, string, string) error {
 	return func(p *parser, _, value string) error {
 		*field(p.c) = value
 		return nil
+	}
+}
+
+func flag(field func(*Config) *bool) func(*parser, string, string) error {
+	return func(p *parser, _, value string) error {
+		b, err := parseBool(value)
+		if err == nil {
+			*field(p.c) = b
+		}
+		return err
 	}
 }
 

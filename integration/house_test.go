@@ -136,6 +136,15 @@ func goFiles(t *testing.T, visit func(path string, src []byte)) {
 	}
 }
 
+// What a peer or a tool sent is decoded by link.Unmarshal, which believes no length that it claims.
+func TestClaimsAreNotBelieved(t *testing.T) {
+	goFiles(t, func(path string, src []byte) {
+		if !strings.HasSuffix(path, "_test.go") && bytes.Contains(src, []byte("= msgpack.Unmarshal(")) {
+			t.Errorf("%s decodes with msgpack.Unmarshal", path)
+		}
+	})
+}
+
 func generated(src []byte) bool {
 	line, _ := bufio.NewReader(bytes.NewReader(src)).ReadString('\n')
 	return strings.HasPrefix(line, "// Code generated ")

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/vmihailenco/msgpack/v5"
+
+	"warren/dataplane/link"
 )
 
 // Client asks one node over one connection, one request at a time: it is for one goroutine. After any error that is not an
@@ -104,7 +106,7 @@ func single[R any](ctx context.Context, c *Client, command string, args any) (R,
 	rows := 0
 	err := c.call(ctx, command, args, func(raw msgpack.RawMessage) error {
 		rows++
-		return msgpack.Unmarshal(raw, &r)
+		return link.Unmarshal(raw, &r)
 	})
 	if err == nil && rows != 1 {
 		err = fmt.Errorf("%s: %d rows in the answer, expected one", command, rows)
@@ -115,11 +117,7 @@ func single[R any](ctx context.Context, c *Client, command string, args any) (R,
 // list asks for rows and gathers them.
 func list[R any](ctx context.Context, c *Client, command string, args any) ([]R, error) {
 	var all []R
-	err := c.call(ctx, command, args, func(raw msgpack.RawMessage) error {
-		var r R
-		if err := msgpack.Unmarshal(raw, &r); err != nil {
-			return fmt.Errorf("%s: decode row: %w", command, err)
-		}
+	err := streamed(ctx, c, command, args, func(r R) error {
 		all = append(all, r)
 		return nil
 	})
@@ -160,13 +158,7 @@ func (c *Client) ListPolicies(ctx context.Context, vhost string) ([]PolicyInfo, 
 
 // ListQueues implements Node: rows are given as they arrive.
 func (c *Client) ListQueues(ctx context.Context, q QueueQuery, row func(QueueInfo) error) error {
-	return c.call(ctx, cmdListQueues, q, func(raw msgpack.RawMessage) error {
-		var info QueueInfo
-		if err := msgpack.Unmarshal(raw, &info); err != nil {
-			return fmt.Errorf("%s: decode row: %w", cmdListQueues, err)
-		}
-		return row(info)
-	})
+	return streamed(ctx, c, cmdListQueues, q, row)
 }
 
 // DeleteQueue implements Node.

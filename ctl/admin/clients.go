@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/vmihailenco/msgpack/v5"
+
+	"warren/dataplane/link"
 )
 
 // Clients is what operators see of clients and do about them, over the whole cluster.
@@ -116,7 +118,7 @@ func clientHandlers() map[string]handler {
 func streamed[R any](ctx context.Context, c *Client, command string, args any, row func(R) error) error {
 	return c.call(ctx, command, args, func(raw msgpack.RawMessage) error {
 		var r R
-		if err := msgpack.Unmarshal(raw, &r); err != nil {
+		if err := link.Unmarshal(raw, &r); err != nil {
 			return fmt.Errorf("%s: decode row: %w", command, err)
 		}
 		return row(r)

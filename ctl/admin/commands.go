@@ -5,6 +5,8 @@ import (
 	"maps"
 
 	"github.com/vmihailenco/msgpack/v5"
+
+	"warren/dataplane/link"
 )
 
 // Names of requests on the wire. A name is never used again for something else.
@@ -80,7 +82,7 @@ func handlers() map[string]handler {
 
 func decode[A any](args msgpack.RawMessage) (A, error) {
 	var a A
-	if err := msgpack.Unmarshal(args, &a); err != nil {
+	if err := link.Unmarshal(args, &a); err != nil {
 		return a, Errorf(CodeBadRequest, "arguments: %v", err)
 	}
 	return a, nil

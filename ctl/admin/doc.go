@@ -23,6 +23,7 @@
 //
 // Maps are keyed by name and unknown keys are skipped, so a tool and a node of different versions understand each other;
 // a command that the node does not know is answered with CodeUnsupported. The size of a frame is checked before anything
-// is allocated for it (MaxRequest, MaxAnswer). Each request carries a time limit, bounded by MaxTimeout; closing the
+// is allocated for it (MaxRequest, MaxAnswer), and what lies in it is decoded by link.Unmarshal, which believes no length that
+// it claims. Each request carries a time limit, bounded by MaxTimeout; closing the
 // connection cancels the request that is running.
 package admin

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/vmihailenco/msgpack/v5"
+
+	"warren/dataplane/link"
 )
 
 // Version is the version of the protocol that this package speaks. It is raised only when an older peer could not
@@ -101,7 +103,7 @@ func readFrame(r *bufio.Reader, v any, limit int) error {
 	if _, err := io.ReadFull(r, body); err != nil {
 		return fmt.Errorf("read admin frame of %d bytes: %w", n, err)
 	}
-	if err := msgpack.Unmarshal(body, v); err != nil {
+	if err := link.Unmarshal(body, v); err != nil {
 		return fmt.Errorf("decode admin frame: %w", err)
 	}
 	return nil

@@ -96,7 +96,7 @@ func (n *Node) registerClientCalls() {
 func answer[Q, A any](f func(context.Context, Q) (A, error)) func(context.Context, link.PeerID, []byte) ([]byte, error) {
 	return func(ctx context.Context, _ link.PeerID, body []byte) ([]byte, error) {
 		var q Q
-		if err := msgpack.Unmarshal(body, &q); err != nil {
+		if err := link.Unmarshal(body, &q); err != nil {
 			return nil, fmt.Errorf("read a question about clients: %w", err)
 		}
 		a, err := f(ctx, q)
@@ -117,7 +117,7 @@ func ask[A any](ctx context.Context, n *Node, node, call string, q any) (a A, er
 	if err != nil {
 		return a, fmt.Errorf("%s at %s: %w", call, node, err)
 	}
-	if err := msgpack.Unmarshal(b, &a); err != nil {
+	if err := link.Unmarshal(b, &a); err != nil {
 		return a, fmt.Errorf("read the answer of %s to %s: %w", node, call, err)
 	}
 	return a, nil

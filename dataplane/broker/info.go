@@ -97,7 +97,7 @@ func (n *Node) localFigures(ctx context.Context, ids []uint64) []QueueFigures {
 
 func (n *Node) answerFigures(ctx context.Context, _ link.PeerID, body []byte) ([]byte, error) {
 	var ids []uint64
-	if err := msgpack.Unmarshal(body, &ids); err != nil {
+	if err := link.Unmarshal(body, &ids); err != nil {
 		return nil, fmt.Errorf("read a question about queues: %w", err)
 	}
 	if len(ids) > figuresBatch {
@@ -164,7 +164,7 @@ func (n *Node) askFigures(ctx context.Context, node string, queues []*state.Queu
 		return unknown, err
 	}
 	var out []QueueFigures
-	if err := msgpack.Unmarshal(b, &out); err != nil {
+	if err := link.Unmarshal(b, &out); err != nil {
 		return unknown, fmt.Errorf("read figures of %s: %w", node, err)
 	}
 	if len(out) != len(queues) {

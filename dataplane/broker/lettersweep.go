@@ -110,7 +110,7 @@ func (l *life) forgotten(ctx context.Context, source uint64, ps []protocol.Posit
 		return nil, err
 	}
 	var gone []protocol.Position
-	return gone, msgpack.Unmarshal(b, &gone)
+	return gone, link.Unmarshal(b, &gone)
 }
 
 func (l *life) localForgotten(ctx context.Context, source uint64, ps []protocol.Position) (gone []protocol.Position) {
@@ -131,7 +131,7 @@ func (l *life) localForgotten(ctx context.Context, source uint64, ps []protocol.
 
 func (n *Node) answerLetters(ctx context.Context, _ link.PeerID, body []byte) ([]byte, error) {
 	var question sweepQuestion
-	if err := msgpack.Unmarshal(body, &question); err != nil {
+	if err := link.Unmarshal(body, &question); err != nil {
 		return nil, fmt.Errorf("read a question about dead letters: %w", err)
 	}
 	if len(question.Positions) > sweepBatch {

@@ -149,7 +149,7 @@ type moveRequest struct {
 // answerMove starts a move at the master's node.
 func (n *Node) answerMove(ctx context.Context, _ link.PeerID, body []byte) ([]byte, error) {
 	var r moveRequest
-	if err := msgpack.Unmarshal(body, &r); err != nil {
+	if err := link.Unmarshal(body, &r); err != nil {
 		return nil, fmt.Errorf("read a request to move a master: %w", err)
 	}
 	c := n.copyOf(r.Queue)

@@ -82,7 +82,7 @@ func (n *Node) askHolds(ctx context.Context, node string, queue uint64) int {
 	b, err := n.links.Call(ctx, node, callHolds, binary.AppendUvarint(nil, queue))
 	var held int
 	if err == nil {
-		err = msgpack.Unmarshal(b, &held)
+		err = link.Unmarshal(b, &held)
 	}
 	if err != nil {
 		n.log.Warn("a node did not say what its copy of a queue holds", "peer", node, "queue", queue, "error", err)

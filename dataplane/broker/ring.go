@@ -6,8 +6,7 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/vmihailenco/msgpack/v5"
-
+	"warren/dataplane/link"
 	"warren/metadata/state"
 )
 
@@ -49,7 +48,7 @@ func (n *Node) watermarkOf(ctx context.Context, node string, body []byte) (r rep
 		b, err = n.links.Call(ctx, node, callWatermarks, body)
 	}
 	if err == nil {
-		err = msgpack.Unmarshal(b, &r)
+		err = link.Unmarshal(b, &r)
 	}
 	if err != nil {
 		return r, fmt.Errorf("ask %s how far its copy is: %w", node, err)

@@ -102,7 +102,7 @@ func (c *queueCopy) askWatermarks(q *state.Queue, limit time.Duration) []report 
 	for i, m := range members {
 		wg.Go(func() {
 			b, err := c.life.node.links.Call(ctx, m.Node, callWatermarks, binary.AppendUvarint(nil, q.ID))
-			if err == nil && msgpack.Unmarshal(b, &reports[i]) == nil {
+			if err == nil && link.Unmarshal(b, &reports[i]) == nil {
 				reports[i].answered = true
 			}
 		})

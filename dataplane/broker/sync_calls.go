@@ -76,7 +76,7 @@ func (e evSyncCall) apply(c *queueCopy) error {
 
 func (n *Node) answerSync(ctx context.Context, _ link.PeerID, body []byte) ([]byte, error) {
 	var r syncRequest
-	if err := msgpack.Unmarshal(body, &r); err != nil {
+	if err := link.Unmarshal(body, &r); err != nil {
 		return nil, fmt.Errorf("read a request about a synchronisation: %w", err)
 	}
 	c := n.copyOf(r.Queue)
@@ -113,7 +113,7 @@ func (n *Node) askSync(ctx context.Context, q *state.Queue, verb syncVerb) (a sy
 	if err != nil {
 		return a, fmt.Errorf("ask %s about the synchronisation of queue '%s' in vhost '%s': %w", q.Master, q.Name, q.Vhost, err)
 	}
-	return a, msgpack.Unmarshal(b, &a)
+	return a, link.Unmarshal(b, &a)
 }
 
 // SyncQueue synchronises all mirrors of a queue and returns when that is done, was cancelled, or the queue is gone. A new

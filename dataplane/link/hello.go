@@ -116,8 +116,7 @@ func readMessage(r io.Reader, v any) error {
 	if _, err := io.ReadFull(r, b); err != nil {
 		return fmt.Errorf("link: read %T: %w", v, err)
 	}
-	// Not Unmarshal: the buffer of its pooled decoders grows with every claim of bytes that never come.
-	if err := msgpack.NewDecoder(bytes.NewReader(b)).Decode(v); err != nil {
+	if err := Unmarshal(b, v); err != nil {
 		return fmt.Errorf("%w: %T: %w", ErrHandshake, v, err)
 	}
 	return nil

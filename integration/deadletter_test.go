@@ -38,6 +38,7 @@ func TestDeadLetters(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Run("headers", func(t *testing.T) { deathHeaders(t, ch) })
+	t.Run("at once", func(t *testing.T) { deathAtOnce(t, ch) })
 	t.Run("policy", func(t *testing.T) { deathPolicy(t, c, ch) })
 	t.Run("circle", func(t *testing.T) { deathCircle(t, ch) })
 	t.Run("failover", func(t *testing.T) { deathFailover(t, c, ch) })
@@ -81,6 +82,27 @@ func deathHeaders(t *testing.T, ch *amqp.Channel) {
 	wantDeath(t, d.Headers["x-death"], "map[count:1 exchange: queue:refusing reason:maxlen routing-keys:[refusing x]]")
 	if _, there := d.Headers["CC"]; there {
 		t.Error("CC is still there")
+	}
+}
+
+// deathAtOnce: a letter of a queue that stores and mirrors nothing waits for nothing either.
+func deathAtOnce(t *testing.T, ch *amqp.Channel) {
+	for _, name := range []string{"brief", "brief.dead"} {
+		args := amqp.Table{"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "brief.dead"}
+		if _, err := ch.QueueDeclare(name, false, false, true, false, args); err != nil {
+			t.Fatal(err)
+		}
+	}
+	begin := time.Now()
+	for range 10 {
+		put(t, ch, "", "brief", text("m")...)
+		if d := getOne(t, ch, "brief", false); d.Reject(false) != nil {
+			t.Fatal("reject")
+		}
+		getOne(t, ch, "brief.dead", true)
+	}
+	if took := time.Since(begin); took > hang {
+		t.Errorf("ten letters took %v", took)
 	}
 }
 

@@ -230,7 +230,7 @@ func (c *queueCopy) EndBatch() {
 	} else {
 		c.setWake()
 	}
-	if more || c.flushAgain {
+	if more || c.flushAgain || held && c.process.Due() {
 		c.flushAgain = false
 		c.post(evFlush{})
 	}

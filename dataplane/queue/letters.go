@@ -108,7 +108,7 @@ func (p *Process) sendLetters() {
 		p.remove(nowhere(), ReasonDropped)
 		p.barrier = p.lastOp
 	}
-	for p.active() && p.barred > 0 && p.barrier <= p.stable && p.lettersOut < p.opt.Letters && p.letterBytes < letterBytes {
+	for p.active() && p.lettersDue() {
 		seq := p.doomed.Pop()
 		p.barred--
 		d := p.dying[seq]
@@ -131,6 +131,11 @@ func (p *Process) sendLetters() {
 			Position: protocol.Position{Epoch: p.b.EpochOf(seq), Seq: seq}, Reason: d.reason, Message: e.Message,
 		}})
 	}
+}
+
+// lettersDue tells whether a letter may be sent now.
+func (p *Process) lettersDue() bool {
+	return p.barred > 0 && p.barrier <= p.stable && p.lettersOut < p.opt.Letters && p.letterBytes < letterBytes
 }
 
 // nowhere is no message's place: its removal changes nothing, and is stable with all that was broadcast before.

@@ -86,3 +86,22 @@ func TestLetterDown(t *testing.T) {
 		t.Error("something is kept")
 	}
 }
+
+// TestDue: what becomes stable after a Flush asks for the next.
+func TestDue(t *testing.T) {
+	r := newRig(t, queue.Options{})
+	r.set(queue.Settings{DeadLetter: true, TTL: limit(100)})
+	r.pub("a", 1, "m1")
+	r.at(100)
+	if r.proc.Due() || len(r.letters) != 0 {
+		t.Fatalf("before anything is stable: %d letters", len(r.letters))
+	}
+	r.b.advance(1 << 20)
+	if !r.proc.Due() {
+		t.Error("a letter may be sent, and nobody is told")
+	}
+	r.run()
+	if r.proc.Due() || len(r.letters) != 1 {
+		t.Errorf("after the Flush: %d letters", len(r.letters))
+	}
+}

@@ -361,6 +361,11 @@ func (p *Process) Flush(allowed bool) (outs []Output, more bool, err error) {
 	return outs, more, nil
 }
 
+// Due tells whether an event of the Backing since the last Flush gave something to do: then Flush must be called again.
+func (p *Process) Due() bool {
+	return p.err == nil && (len(p.outs) > 0 || p.state == serving && p.frozenBy == nil && p.lettersDue())
+}
+
 // work delivers, and does what follows from what could not be delivered.
 func (p *Process) work() (more bool) {
 	if p.scan() {

@@ -15,8 +15,9 @@ import (
 )
 
 const (
-	// syncPart is the largest part of a message of a synchronisation in one frame, so that other queues' frames do not wait.
-	syncPart = 128 << 10
+	// syncPart is the largest part of a message of a synchronisation in one frame, so that other queues' frames do not wait. It
+	// has room for a batch with all but the largest messages: what comes in one frame is not copied.
+	syncPart = 256 << 10
 	// maxSyncMessage limits what is put together from parts: the largest message body and a batch's rest.
 	maxSyncMessage = 600 << 20
 	// syncTick is how often a master looks whether its synchronisation moves.
@@ -56,20 +57,21 @@ func (c *queueCopy) syncPolicy(q *state.Queue) mirror.SyncPolicy {
 }
 
 // SendSync implements mirror.Env.
-func (c *queueCopy) SendSync(to gm.Member, payload []byte) bool {
+func (c *queueCopy) SendSync(to gm.Member, head, rest []byte) bool {
 	info, ok := c.life.node.links.Peer(to.Node)
 	if !ok || info.ID.Incarnation != to.Incarnation {
 		return false
 	}
-	for first := true; first || len(payload) > 0; first = false {
-		part := payload[:min(len(payload), syncPart)]
-		payload = payload[len(part):]
+	for first := true; first || len(head)+len(rest) > 0; first = false {
+		h := head[:min(len(head), syncPart)]
+		r := rest[:min(len(rest), syncPart-len(h))]
+		head, rest = head[len(h):], rest[len(r):]
 		more := byte(0)
-		if len(payload) > 0 {
+		if len(head)+len(rest) > 0 {
 			more = 1
 		}
-		head := append(binary.AppendUvarint(make([]byte, 0, 11), uint64(c.id)), more)
-		if c.life.node.links.SendTo(info.ID, frameSync, head, part) != nil {
+		name := append(binary.AppendUvarint(make([]byte, 0, 11), uint64(c.id)), more)
+		if c.life.node.links.SendTo(info.ID, frameSync, name, h, r) != nil {
 			return false
 		}
 	}

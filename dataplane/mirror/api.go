@@ -42,9 +42,10 @@ type Env interface {
 	// SetAsidePart keeps those entries, which the copy is about to drop, where an operator can find them; it returns when
 	// they are on disk.
 	SetAsidePart(why string, entries iter.Seq2[backingqueue.Entry, error]) error
-	// SendSync sends a message to another member, beside the ring and in order, which keeps payload; the Replica there
-	// gets it with SyncMessage. False: there is no way to it now. What is lost with a link is told with LinkDown.
-	SendSync(to gm.Member, payload []byte) bool
+	// SendSync sends a message, head and then rest, to another member, beside the ring and in order; neither is changed
+	// afterwards, and rest may go to several. The Replica there gets it with SyncMessage as one piece. False: there is no way
+	// to it now. What is lost with a link is told with LinkDown.
+	SendSync(to gm.Member, head, rest []byte) bool
 	// Acting: this node's copy is the master from here on; Backing may be used, and events go to what it returns.
 	Acting(t Term) queue.Events
 	// Resigned: it is not any more (or does not take operations for now); no event follows. Every Backing call fails with

@@ -48,7 +48,8 @@
 // For each mirror that is not synchronised the master broadcasts SyncStart. The mirror offers, in parts, the positions that it
 // holds below its baseline, and remembers until SyncEnd what the stream removes. The master compares each part with what it
 // holds itself, and sends in batches what the mirror lacks and which positions it must drop; several mirrors share one walk.
-// The mirror answers each batch, so that few are under way. When the last is answered SyncEnd names the mirror: at that point
+// The mirror answers each batch, and says how far its disk has come, so that neither the link nor the disk holds much of it
+// before what other queues want there. When the last is answered SyncEnd names the mirror: at that point
 // of the stream it has exactly what the master has. Where consumers have drained all that is below the baseline, SyncEnd says so
 // without any of this. Whatever breaks a synchronisation, the next one finds by the offer what has arrived. A mirror that has
 // nothing to offer and whose queue is not synchronised automatically is left alone until SyncQueue.
@@ -59,7 +60,7 @@
 //
 //	1 Offer  came with content of an earlier life, from, to, the positions held as a roaring64 bitmap
 //	2 Batch  number, to (all below is the same then), ranges to drop, entries [seq, ref, number, delivered, message]…
-//	3 Ack    number
+//	3 Ack    number of the newest that was taken, number of the newest that is on disk with all before it
 //
 // # Operations on the ring
 //

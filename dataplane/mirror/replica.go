@@ -327,7 +327,12 @@ func (r *Replica) joined(bs []gm.Baseline) error {
 }
 
 // DurableMoved says that the backing queue's watermark has risen. It takes effect at the next Flush.
-func (r *Replica) DurableMoved() { r.drain() }
+func (r *Replica) DurableMoved() {
+	r.drain()
+	if r.role != Expelled && r.batchesStored() {
+		r.ackBatches()
+	}
+}
 
 // GrantsClear says that every member of the view of that version has told that it has no unexpired grant left to any
 // incarnation that was declared down unfenced (metadata.md). A promoted master waits for it.

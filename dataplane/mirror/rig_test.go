@@ -124,11 +124,11 @@ func (g *rig) SetAsidePart(_ string, entries iter.Seq2[backingqueue.Entry, error
 	return nil
 }
 
-func (g *rig) SendSync(to gm.Member, payload []byte) bool {
+func (g *rig) SendSync(to gm.Member, head, rest []byte) bool {
 	if g.cut {
 		return false
 	}
-	g.synced = append(g.synced, sentSync{to, payload})
+	g.synced = append(g.synced, sentSync{to, slices.Concat(head, rest)})
 	return true
 }
 

@@ -2,6 +2,7 @@ package mirror
 
 import (
 	"iter"
+	"slices"
 
 	"warren/dataplane/backingqueue"
 	"warren/dataplane/gm"
@@ -93,10 +94,10 @@ func (n *simNode) SetAsidePart(why string, entries iter.Seq2[backingqueue.Entry,
 }
 
 // SendSync implements Env.
-func (n *simNode) SendSync(to gm.Member, payload []byte) bool {
+func (n *simNode) SendSync(to gm.Member, head, rest []byte) bool {
 	for _, p := range n.s.nodes {
 		if l := n.s.links[[2]int{n.id, p.id}]; p.name == to.Node && p.alive && p.inc == to.Incarnation && l.up {
-			l.sync = append(l.sync, payload)
+			l.sync = append(l.sync, slices.Concat(head, rest))
 			return true
 		}
 	}

@@ -13,13 +13,20 @@ import (
 // Limits of a synchronisation.
 const (
 	// offerHeld is how many messages one part of an offer tells of at most.
-	offerHeld = 1 << 16
-	// batchBytes ends a batch; a larger message is one of its own.
+	offerHeld = 1 << 14
+	// batchBytes ends a batch, with the message that reaches it.
 	batchBytes = 128 << 10
 	// walkLength is how many messages of the master one step of the walk looks at.
 	walkLength = 1 << 13
-	// batchesAhead is how many batches may be under way to one mirror.
-	batchesAhead = 4
+	// aheadBytes and aheadBatches limit what one mirror was sent and has not taken: it is what other queues' frames have to
+	// wait for on the link.
+	aheadBytes   = 512 << 10
+	aheadBatches = 64
+	// unstoredBytes limits what it was sent and does not have on disk: it is what other queues' syncs have to wait for there.
+	// The mirror asks its disk for a sync after storeBytes or storeBatches, which must be less.
+	unstoredBytes = 2 << 20
+	storeBytes    = 512 << 10
+	storeBatches  = aheadBatches / 2
 	// stalledAfter is how many ticks a mirror may leave the walk waiting before it is left out, for pausedFor ticks.
 	stalledAfter = 10
 	pausedFor    = 2
@@ -74,15 +81,15 @@ type syncMessage struct {
 	held     *roaring64.Bitmap
 
 	number uint64 // Batch, Ack
+	stored uint64 // Ack: the newest batch that is on disk with all before it
 	gone   []backingqueue.Range
-	count  int
-	// entries are encoded ones, in order (Batch).
-	entries []byte
+	count  int // of encoded entries that follow (Batch)
 }
 
+// encode gives all of the message but a batch's entries, which follow it.
 func (m *syncMessage) encode() []byte {
-	b := make([]byte, 0, len(m.entries)+64+20*len(m.gone))
-	fields := map[syncKind]int{syncOffer: 8, syncBatch: 7 + m.count, syncAck: 5}[m.kind]
+	b := make([]byte, 0, 64+20*len(m.gone))
+	fields := map[syncKind]int{syncOffer: 8, syncBatch: 7 + m.count, syncAck: 6}[m.kind]
 	b = wire.AppendUint(wire.AppendArray(b, fields), syncVersion)
 	b = wire.AppendUint(wire.AppendUint(wire.AppendUint(b, uint64(m.kind)), m.epoch), m.id)
 	switch m.kind {
@@ -95,10 +102,9 @@ func (m *syncMessage) encode() []byte {
 		}
 		return wire.AppendBytes(b, held)
 	case syncBatch:
-		b = appendRanges(wire.AppendUint(wire.AppendUint(b, m.number), m.to), m.gone)
-		return append(b, m.entries...)
+		return appendRanges(wire.AppendUint(wire.AppendUint(b, m.number), m.to), m.gone)
 	}
-	return wire.AppendUint(b, m.number)
+	return wire.AppendUint(wire.AppendUint(b, m.number), m.stored)
 }
 
 // appendEntry adds one entry of a batch, an array [seq, ref, number, delivered, message].
@@ -128,6 +134,9 @@ func decodeSync(b []byte, head func(*syncMessage) (bool, error), entry func(*bac
 		m.count = n - 7
 	case syncAck:
 		m.number = r.Uint()
+		if m.stored = m.number; n > 5 {
+			m.stored = r.Uint()
+		}
 	default:
 		return fmt.Errorf("%w: message %d of a synchronisation", ErrDefect, m.kind)
 	}
@@ -187,7 +196,7 @@ func (r *Replica) SyncMessage(node string, incarnation uint64, payload []byte) e
 		return false, nil
 	}, r.takeEntry)
 	if err == nil {
-		r.endBatch()
+		r.endBatch(len(payload))
 		return r.settle()
 	}
 	if r.role == Expelled {

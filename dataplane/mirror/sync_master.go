@@ -1,6 +1,7 @@
 package mirror
 
 import (
+	"bytes"
 	"fmt"
 
 	"github.com/RoaringBitmap/roaring/v2/roaring64"
@@ -16,6 +17,7 @@ type syncRun struct {
 	targets  map[gm.Member]*target
 	copying  bool // a mirror wants what the walk finds
 	progress Progress
+	buffer   []byte // of the encoded entries of one step
 }
 
 // target is one mirror in a run.
@@ -26,8 +28,12 @@ type target struct {
 	decided  bool
 	sent     uint64 // number of the last batch
 	acked    uint64
-	finished bool // the last batch is sent
-	ticks    int  // since it moved
+	stored   uint64
+	sizes    []int // of the batches from stored+1 to sent
+	ahead    int   // bytes of those that it has not taken
+	unstored int   // bytes of those that are not on its disk
+	finished bool  // the last batch is sent
+	ticks    int   // since it moved
 }
 
 // offer is what a mirror holds below to, from where its previous offer ended.
@@ -38,7 +44,32 @@ type offer struct {
 
 // waits tells whether the walk can do nothing for t until t speaks.
 func (t *target) waits(cursor uint64) bool {
-	return !t.decided || t.acked < t.sent || len(t.offers) == 0 && !t.finished && cursor < t.baseline
+	return !t.decided || t.acked < t.sent || t.full() || len(t.offers) == 0 && !t.finished && cursor < t.baseline
+}
+
+// full tells whether as much is under way to t as may be.
+func (t *target) full() bool {
+	return t.sent-t.acked >= aheadBatches || t.ahead >= aheadBytes || t.unstored >= unstoredBytes
+}
+
+// sending counts a batch.
+func (t *target) sending(bytes int) {
+	t.sent++
+	t.sizes = append(t.sizes, bytes)
+	t.ahead += bytes
+	t.unstored += bytes
+}
+
+// took notes what t has taken, and what of it is on its disk.
+func (t *target) took(number, stored uint64) {
+	for ; t.acked < min(number, t.sent); t.acked++ {
+		t.ahead -= t.sizes[t.acked-t.stored]
+	}
+	for ; t.stored < min(stored, t.acked); t.stored++ {
+		t.unstored -= t.sizes[0]
+		t.sizes = t.sizes[1:]
+	}
+	t.ticks = 0
 }
 
 // drained tells whether the master holds nothing below j's baseline.
@@ -155,7 +186,7 @@ func (r *Replica) takeOffer(node string, incarnation uint64, m *syncMessage) {
 
 func (r *Replica) takeAck(node string, incarnation uint64, m *syncMessage) {
 	if _, t := r.target(node, incarnation, m); t != nil && m.number <= t.sent {
-		t.acked, t.ticks = max(t.acked, m.number), 0
+		t.took(m.number, m.stored)
 	}
 }
 
@@ -185,7 +216,7 @@ func (r *Replica) walk() (more bool, err error) {
 			limit = 0
 		case !t.finished:
 			open = append(open, m)
-			if len(t.offers) == 0 || t.sent-t.acked >= batchesAhead {
+			if len(t.offers) == 0 || t.full() {
 				limit = 0
 			} else {
 				limit = min(limit, t.offers[0].to)
@@ -222,7 +253,7 @@ func (r *Replica) window(open []gm.Member, limit uint64) (more bool, err error) 
 			n.cursor = min(n.cursor, n.targets[m].from)
 		}
 	}
-	w := window{r: r, from: n.cursor, to: limit, batches: make([]syncMessage, len(open))}
+	w := window{r: r, from: n.cursor, to: limit, batches: make([]syncMessage, len(open)), pieces: make([]pieces, len(open))}
 	for _, m := range open {
 		w.targets = append(w.targets, n.targets[m])
 	}
@@ -230,6 +261,8 @@ func (r *Replica) window(open []gm.Member, limit uint64) (more bool, err error) 
 		return false, err
 	}
 	n.cursor = max(w.to, w.from)
+	// The buffer is used again; what is sent is of the size that it has, and mirrors that lack the same share it.
+	entries := bytes.Clone(n.buffer)
 	for i, m := range open {
 		t, b := w.targets[i], &w.batches[i]
 		w.gone(t, b)
@@ -240,9 +273,10 @@ func (r *Replica) window(open []gm.Member, limit uint64) (more bool, err error) 
 		if b.count == 0 && len(b.gone) == 0 && !t.finished {
 			continue
 		}
-		t.sent++
+		own := w.pieces[i].of(entries)
+		t.sending(len(own))
 		b.kind, b.epoch, b.id, b.number, b.to = syncBatch, r.term.Epoch, n.id, t.sent, min(n.cursor, t.baseline)
-		if !r.env.SendSync(m, b.encode()) {
+		if !r.env.SendSync(m, b.encode(), own) {
 			r.leaveOut(m, "nothing can be sent to it")
 		}
 	}
@@ -255,6 +289,29 @@ type window struct {
 	from, to uint64
 	targets  []*target
 	batches  []syncMessage // one for each target
+	pieces   []pieces      // of the encoded entries, one for each target
+}
+
+// pieces are which parts of a buffer a mirror is sent.
+type pieces []struct{ from, to int }
+
+func (p *pieces) add(from, to int) {
+	if n := len(*p); n > 0 && (*p)[n-1].to == from {
+		(*p)[n-1].to = to
+		return
+	}
+	*p = append(*p, struct{ from, to int }{from, to})
+}
+
+func (p pieces) of(buffer []byte) []byte {
+	if len(p) == 1 {
+		return buffer[p[0].from:p[0].to:p[0].to]
+	}
+	var out []byte
+	for _, s := range p {
+		out = append(out, buffer[s.from:s.to]...)
+	}
+	return out
 }
 
 // fill collects what the mirrors lack; to becomes the end of what was looked at.
@@ -264,29 +321,30 @@ func (w *window) fill() error {
 	if batch <= 1 {
 		batch = defaultBatch
 	}
-	messages, bytes := 0, 0
-	walked := 0
+	messages, walked := 0, 0
+	buffer := r.run.buffer[:0]
+	defer func() { r.run.buffer = buffer }()
 	for seq, ok := r.q.Next(w.from); ok && seq < w.to; seq, ok = r.q.Next(seq + 1) {
-		if walked++; walked > r.size.walk || messages >= batch || bytes >= batchBytes {
+		if walked++; walked > r.size.walk || messages >= batch || len(buffer) >= batchBytes {
 			w.to = seq
 			break
 		}
-		var encoded []byte
+		start := len(buffer)
 		for i, t := range w.targets {
 			if !t.lacks(seq) {
 				continue
 			}
-			if encoded == nil {
+			if len(buffer) == start {
 				e, held, err := r.q.Get(seq)
 				if err != nil || !held {
 					return r.failed("read a message to synchronise", fmt.Errorf("position %d, held %v: %w", seq, held, err))
 				}
-				encoded = appendEntry(nil, &e)
-				messages, bytes = messages+1, bytes+len(encoded)
+				buffer = appendEntry(buffer, &e)
+				messages++
 				r.run.progress.Sent++
-				r.run.progress.Bytes += uint64(len(encoded))
+				r.run.progress.Bytes += uint64(len(buffer) - start)
 			}
-			w.batches[i].entries = append(w.batches[i].entries, encoded...)
+			w.pieces[i].add(start, len(buffer))
 			w.batches[i].count++
 		}
 		r.run.progress.Done++

@@ -19,9 +19,18 @@ type incoming struct {
 	ended   bool   // all was offered, or the master cannot be reached
 	batch   uint64 // the last that was taken
 	to      uint64 // of the batch that is being taken, 0: none
+	stored  uint64 // the newest that is on disk
+	storing []storing
+	bytes   int // that were taken since the disk was asked for a sync
 	// removed are the positions below the baseline that the stream removed since SyncStart: a batch under way may bring
 	// back what this copy had and removed (mirroring.md, synchronisation).
 	removed *roaring64.Bitmap
+}
+
+// storing is a batch up to which the disk was asked for a sync, and the change that ends it.
+type storing struct {
+	batch uint64
+	lsn   backingqueue.LSN
 }
 
 // catchUp is how far a mirror's content below its baseline is known to be the master's.
@@ -82,7 +91,7 @@ func (r *Replica) offerStep() (more bool) {
 		m.held.Add(seq)
 	}
 	in.offered = m.to
-	in.ended = !r.env.SendSync(in.master, m.encode()) || m.to == r.meta.baseline
+	in.ended = !r.env.SendSync(in.master, m.encode(), nil) || m.to == r.meta.baseline
 	return !in.ended
 }
 
@@ -119,16 +128,44 @@ func (r *Replica) takeEntry(e *backingqueue.Entry) error {
 	return nil
 }
 
-// endBatch tells the master that a batch was taken.
-func (r *Replica) endBatch() {
+// endBatch tells the master that a batch of that many bytes was taken.
+func (r *Replica) endBatch(bytes int) {
 	in := r.incoming
 	if in == nil || in.to == 0 {
 		return
 	}
 	r.from, r.verified = max(r.from, in.to), max(r.verified, in.to)
 	in.to = 0
-	m := syncMessage{kind: syncAck, epoch: in.epoch, id: in.id, number: in.batch}
-	r.env.SendSync(in.master, m.encode())
+	last := in.stored
+	if n := len(in.storing); n > 0 {
+		last = in.storing[n-1].batch
+	}
+	if in.bytes += bytes; in.bytes >= storeBytes || in.batch-last >= storeBatches {
+		in.bytes = 0
+		in.storing = append(in.storing, storing{in.batch, r.q.Last()})
+		r.q.Sync()
+	}
+	r.batchesStored()
+	r.ackBatches()
+}
+
+// batchesStored tells whether the disk has come on with the batches that were taken.
+func (r *Replica) batchesStored() (moved bool) {
+	in := r.incoming
+	if in == nil || len(in.storing) == 0 {
+		return false
+	}
+	durable := r.q.Durable()
+	for len(in.storing) > 0 && in.storing[0].lsn <= durable {
+		in.stored, in.storing, moved = in.storing[0].batch, in.storing[1:], true
+	}
+	return moved
+}
+
+func (r *Replica) ackBatches() {
+	in := r.incoming
+	m := syncMessage{kind: syncAck, epoch: in.epoch, id: in.id, number: in.batch, stored: in.stored}
+	r.env.SendSync(in.master, m.encode(), nil)
 }
 
 // entomb remembers what the stream removes while a synchronisation is under way.

@@ -140,7 +140,7 @@ func (s *Set) room(size int) (*file, error) {
 		f = nil
 	}
 	if len(s.buf) >= flushAt {
-		if err := s.write(f); err != nil {
+		if err := s.flush(f); err != nil {
 			return nil, err
 		}
 	}
@@ -184,6 +184,18 @@ func (s *Set) write(f *file) error {
 	s.mu.Lock()
 	f.Size = s.bufOff
 	s.mu.Unlock()
+	return nil
+}
+
+// flush writes what was gathered before a Commit is due. It is given to the disk now: much at once at the Commit would hold up
+// whoever waits for a sync of the journal meanwhile.
+func (s *Set) flush(f *file) error {
+	if err := s.write(f); err != nil || s.o.Volatile {
+		return err
+	}
+	if err := f.f.Sync(); err != nil {
+		return fmt.Errorf("sync %s: %w", s.path(f.ID), err)
+	}
 	return nil
 }
 

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"flag"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -105,6 +107,51 @@ var cut = regexp.MustCompile(`(?s)(Most common reasons for this are:|Available c
 // elsewhere are the processes of mirrors: which nodes have them, and in what order, each cluster chooses.
 var elsewhere = regexp.MustCompile(`<rabbit[23]@localhost\.PID>`)
 
+// normalFor takes out of what a line printed what may differ (transcript.Normal, cut, elsewhere).
+func normalFor(line compared) func(text string) string {
+	return func(text string) string {
+		text = transcript.Normal(line.text, cut.ReplaceAllString(text, "$1"))
+		return elsewhere.ReplaceAllString(text, "<MIRROR>")
+	}
+}
+
+var golden = flag.Bool("golden", false, "write testdata/compare.golden anew")
+
+// TestComparedCommands runs the command lines of the comparison against a Warren cluster alone: they print what is in the golden
+// file. The comparison with RabbitMQ shows that this is right.
+func TestComparedCommands(t *testing.T) {
+	const file = "testdata/compare.golden"
+	c := cluster.Start(t, 3)
+	makeSame(t, c.URI(1))
+	var got strings.Builder
+	for _, line := range readCompared(t, "testdata/compare.txt") {
+		r, normal := inProcess(t, c, "rabbit1@localhost", line.text, line.stdin), normalFor(line)
+		fmt.Fprintf(&got, "$ %s\n%s", line.text, strings.ReplaceAll(normal(r.Stdout), "\x1b", "<ESC>"))
+		if r.Stderr != "" {
+			fmt.Fprintf(&got, "--- stderr\n%s", strings.ReplaceAll(normal(r.Stderr), "\x1b", "<ESC>"))
+		}
+		fmt.Fprintf(&got, "--- exit %d\n\n", r.Code)
+	}
+	if *golden {
+		if err := os.WriteFile(file, []byte(got.String()), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gotParts, wantParts := strings.Split(got.String(), "\n$ "), strings.Split(string(want), "\n$ ")
+	if len(gotParts) != len(wantParts) {
+		t.Errorf("%d command lines, %d in %s", len(gotParts), len(wantParts), file)
+	}
+	for i := range min(len(gotParts), len(wantParts)) {
+		if gotParts[i] != wantParts[i] {
+			t.Errorf("got\n$ %s\nwant\n$ %s", gotParts[i], wantParts[i])
+		}
+	}
+}
+
 func TestCompareWithRabbitMQ(t *testing.T) {
 	if os.Getenv("WARREN_COMPARE") == "" {
 		t.Skip("needs the script of a RabbitMQ cluster: make compare-ctl WARREN_PEERS=DIR")
@@ -121,10 +168,7 @@ func TestCompareWithRabbitMQ(t *testing.T) {
 	for _, line := range lines {
 		words := transcript.Words(line.text)
 		want, got := p.run(t, line), c.Session(words[0], 1, line.stdin, words[1:]...)
-		normal := func(text string) string {
-			text = transcript.Normal(line.text, cut.ReplaceAllString(text, "$1"))
-			return elsewhere.ReplaceAllString(text, "<MIRROR>")
-		}
+		normal := normalFor(line)
 		same := normal(want.Stdout) == normal(got.Stdout) && normal(want.Stderr) == normal(got.Stderr) && want.Code == got.Code
 		switch {
 		case same && line.known != "":

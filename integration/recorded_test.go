@@ -33,17 +33,22 @@ func TestRecordedSessions(t *testing.T) {
 // replay runs one command line in this process, as an operator whose environment names the node.
 func replay(t *testing.T, c *cluster.Cluster, want transcript.Command) {
 	t.Helper()
-	node := strings.Replace(want.Node, "rmq", "rabbit", 1) + "@localhost"
+	got := inProcess(t, c, strings.Replace(want.Node, "rmq", "rabbit", 1)+"@localhost", want.Text, want.Stdin)
+	normal := func(text string) string { return transcript.Normal(want.Text, text) }
+	out, errOut := normal(got.Stdout), normal(got.Stderr)
+	if out != normal(want.Stdout) || errOut != normal(want.Stderr) || got.Code != want.Status {
+		t.Errorf("%s:%d: %s\n--- got stdout\n%s--- want stdout\n%s--- got stderr\n%s--- want stderr\n%s--- got exit %d, want %d",
+			want.File, want.Line, want.Text, out, normal(want.Stdout), errOut, normal(want.Stderr), got.Code, want.Status)
+	}
+}
+
+func inProcess(t *testing.T, c *cluster.Cluster, node, line, stdin string) cluster.Result {
+	t.Helper()
 	var stdout, stderr bytes.Buffer
 	env := command.SystemEnv()
-	env.Stdin, env.Stdout, env.Stderr = strings.NewReader(want.Stdin), &stdout, &stderr
+	env.Stdin, env.Stdout, env.Stderr = strings.NewReader(stdin), &stdout, &stderr
 	env.Getenv = func(key string) string { return map[string]string{"RABBITMQ_NODENAME": node}[key] }
 	env.Dial = command.Dialer{Registry: c.Registry()}.Dial
-	status := command.Main(t.Context(), transcript.Words(want.Text), env, nil)
-	normal := func(text string) string { return transcript.Normal(want.Text, text) }
-	out, errOut := normal(stdout.String()), normal(stderr.String())
-	if out != normal(want.Stdout) || errOut != normal(want.Stderr) || status != want.Status {
-		t.Errorf("%s:%d: %s\n--- got stdout\n%s--- want stdout\n%s--- got stderr\n%s--- want stderr\n%s--- got exit %d, want %d",
-			want.File, want.Line, want.Text, out, normal(want.Stdout), errOut, normal(want.Stderr), status, want.Status)
-	}
+	status := command.Main(t.Context(), transcript.Words(line), env, nil)
+	return cluster.Result{Stdout: stdout.String(), Stderr: stderr.String(), Code: status}
 }

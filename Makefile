@@ -80,11 +80,8 @@ upgrade-test: build
 clean:
 	rm -rf bin .warren
 
-# Warren against a live RabbitMQ cluster. WARREN_PEERS= the directory of the script that starts the latter.
-.PHONY: compare
-compare: compare-ctl
-
-# The tools against both clusters in the same state. About ten minutes.
+# The tools against a live RabbitMQ cluster and a live Warren cluster in the same state. WARREN_PEERS= the directory of the script
+# that starts the former. About ten minutes.
 .PHONY: compare-ctl
 compare-ctl: build
 	WARREN_COMPARE=1 $(GO) test -timeout 60m -count=1 -v -run TestCompareWithRabbitMQ ./integration

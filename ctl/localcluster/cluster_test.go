@@ -315,3 +315,16 @@ func TestCreateAndOpen(t *testing.T) {
 		t.Errorf("damaged: %v", err)
 	}
 }
+
+func TestLastErrors(t *testing.T) {
+	for _, tc := range [][2]string{
+		{"", ""},
+		{"time=1 level=INFO msg=up\nError: only one\n", "Error: only one"},
+		{"time=1 level=INFO msg=up\nError: f:1: a\nError: f:2: b\n", "Error: f:1: a\nError: f:2: b"},
+		{"Error: f:1: of a start before\ntime=1 level=ERROR msg=gone\n", "time=1 level=ERROR msg=gone"},
+	} {
+		if got := lastErrors(tc[0]); got != tc[1] {
+			t.Errorf("of %q: %q, want %q", tc[0], got, tc[1])
+		}
+	}
+}

@@ -142,8 +142,17 @@ func (n Node) lastLog() string {
 	if err != nil {
 		return ""
 	}
-	lines := strings.Split(strings.TrimSpace(string(content)), "\n")
-	return lines[len(lines)-1]
+	return lastErrors(string(content))
+}
+
+// lastErrors are the lines at the end of a log that tell faults, such as all those of a configuration, or else its last line.
+func lastErrors(text string) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	first := len(lines) - 1
+	for strings.HasPrefix(lines[first], "Error: ") && first > 0 && strings.HasPrefix(lines[first-1], "Error: ") {
+		first--
+	}
+	return strings.Join(lines[first:], "\n")
 }
 
 // Tool is how the user calls one of the tools: by the link beside the binary, or as its subcommand.

@@ -20,6 +20,10 @@ func Run(ctx context.Context, cfg command.ServerConfig) error {
 		cfg.Recover.Gone = gone
 		return err
 	}
+	definitions, err := readDefinitions(cfg.Config.Definitions)
+	if err != nil {
+		return err
+	}
 	stopDebug, err := serveDebug(cfg)
 	if err != nil {
 		return err
@@ -37,7 +41,7 @@ func Run(ctx context.Context, cfg command.ServerConfig) error {
 	for next := broker.NextNode; ; {
 		switch next {
 		case broker.NextNode:
-			next, err = runNode(ctx, settings)
+			next, err = runNode(ctx, settings, func(n *broker.Node) *adapter { return &adapter{n, cfg} }, definitions)
 		case broker.NextStopped:
 			next, err = runStopped(ctx, settings, func(s *broker.Stopped, conn net.Conn) { serve(conn, &stopped{s: s, cfg: cfg}) })
 		default:
@@ -49,12 +53,24 @@ func Run(ctx context.Context, cfg command.ServerConfig) error {
 	}
 }
 
-func runNode(ctx context.Context, settings broker.Config) (broker.Next, error) {
+func runNode(ctx context.Context, settings broker.Config, adapt func(*broker.Node) *adapter, definitions []admin.Definition) (broker.Next, error) {
 	n, err := broker.Start(settings)
 	if err != nil {
 		return broker.NextNothing, err
 	}
-	if err := n.Run(ctx); err != nil {
+	loading, cancel := context.WithCancel(ctx)
+	defer cancel()
+	loaded := make(chan error, 1)
+	go func() {
+		err := adapt(n).loadDefinitions(loading, definitions)
+		if err != nil {
+			n.Stop() // as RabbitMQ does not start then
+		}
+		loaded <- err
+	}()
+	err = n.Run(ctx)
+	cancel()
+	if err = errors.Join(<-loaded, err); err != nil {
 		return broker.NextNothing, err
 	}
 	return n.Next(), nil

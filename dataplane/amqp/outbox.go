@@ -58,6 +58,7 @@ type outbox struct {
 	closed    bool
 	confirms  confirms
 	unacked   unacked
+	marks     []mark // by ascending time and tag; see overdue.go
 	nextTag   uint64
 	consumers map[string]*consumer
 	tx        txWait        // replaces confirms towards the client if active

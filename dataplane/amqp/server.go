@@ -17,6 +17,7 @@ type Config struct {
 	ChannelMax       uint16        // 2047
 	Heartbeat        time.Duration // whole seconds; 60 s; negative: off
 	MaxMessageSize   int64         // octets of a body; 134217728
+	ConsumerTimeout  time.Duration // after which a delivery that is not acknowledged closes its channel; 0: never
 	HandshakeTimeout time.Duration // from accept to connection.open; 10 s
 	CloseTimeout     time.Duration // wait for close-ok and for a backend's Close; 5 s
 	WindowMessages   int           // deliveries under way per consumer; 256
@@ -74,10 +75,12 @@ type Server struct {
 	bufs    sync.Pool
 	nextID  atomic.Uint64
 	alarm   atomic.Pointer[alarm]
-	wg      sync.WaitGroup // connections
+	wg      sync.WaitGroup // connections and watchDeliveries
+	over    chan struct{}  // closed by Shutdown
 
 	mu        sync.Mutex
 	closed    bool
+	watching  bool
 	listeners map[net.Listener]struct{}
 	conns     map[*conn]struct{}
 }
@@ -93,6 +96,7 @@ func NewServer(cfg Config, b Backend) *Server {
 	return &Server{
 		cfg: cfg.withDefaults(), backend: b,
 		bufs:      sync.Pool{New: func() any { b := make([]byte, 0, writeSize+directSize); return &b }},
+		over:      make(chan struct{}),
 		listeners: make(map[net.Listener]struct{}),
 		conns:     make(map[*conn]struct{}),
 	}
@@ -108,6 +112,10 @@ func (s *Server) Serve(l net.Listener) error {
 		return ErrServerClosed
 	}
 	s.listeners[l] = struct{}{}
+	if s.cfg.ConsumerTimeout > 0 && !s.watching {
+		s.watching = true
+		s.wg.Go(func() { s.watchDeliveries(s.over) })
+	}
 	s.mu.Unlock()
 	defer func() {
 		s.mu.Lock()
@@ -171,7 +179,10 @@ func (s *Server) start(nc net.Conn) {
 // and their sessions closed. When ctx ends, connections that are still there are cut off, and ctx's error is returned.
 func (s *Server) Shutdown(ctx context.Context, text string) error {
 	s.mu.Lock()
-	s.closed = true
+	if !s.closed {
+		s.closed = true
+		close(s.over)
+	}
 	for l := range s.listeners {
 		_ = l.Close() // Serve returns
 	}

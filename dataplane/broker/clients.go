@@ -3,12 +3,13 @@ package broker
 import (
 	"context"
 	"errors"
-	"fmt"
+	"math"
 	"net"
 	"sync"
 	"time"
 
 	"warren/dataplane/amqp"
+	"warren/dataplane/broker/config"
 )
 
 // clients is the AMQP server of a life while it serves clients.
@@ -46,27 +47,32 @@ func (l *life) followPause() {
 	}
 }
 
-// openClients and closeClients are called with clientsMu held.
-func (l *life) openClients() error {
+// serverConfig is the AMQP server's part of the configuration.
+func (l *life) serverConfig() amqp.Config {
 	cfg := l.node.cfg
-	heartbeat := cfg.Heartbeat
-	if heartbeat == 0 {
-		heartbeat = -1
-	}
-	c := &clients{server: amqp.NewServer(amqp.Config{
-		FrameMax: cfg.FrameMax, ChannelMax: cfg.ChannelMax, Heartbeat: heartbeat, Version: cfg.Version,
+	c := amqp.Config{
+		FrameMax: cfg.FrameMax, ChannelMax: cfg.ChannelMax, Heartbeat: cfg.Heartbeat, Version: cfg.Version,
+		ConsumerTimeout: cfg.ConsumerTimeout, HandshakeTimeout: cfg.HandshakeTimeout, MaxMessageSize: cfg.MaxMessageSize, MaxConnections: cfg.ConnectionMax,
 		ClusterName: cfg.ClusterName, Logger: l.log, WindowMessages: int(consumerWindow.Count), WindowBytes: consumerWindow.Bytes,
 		Capabilities: []string{"consumer_priorities", "direct_reply_to"},
-	}, backend{l})}
-	for _, addr := range cfg.Listeners {
-		ln, err := net.Listen("tcp", addr.Address())
-		if err != nil {
-			for _, open := range c.listeners {
-				_ = open.Close()
-			}
-			return fmt.Errorf("AMQP listener: %w", err)
-		}
-		c.listeners = append(c.listeners, ln)
+	}
+	if c.Heartbeat == 0 {
+		c.Heartbeat = -1
+	}
+	if c.FrameMax == 0 {
+		c.FrameMax = config.MaxFrame
+	}
+	if c.ChannelMax == 0 {
+		c.ChannelMax = math.MaxUint16
+	}
+	return c
+}
+
+// openClients and closeClients are called with clientsMu held.
+func (l *life) openClients() (err error) {
+	c := &clients{server: amqp.NewServer(l.serverConfig(), backend{l})}
+	if c.listeners, err = listenAll(l.node.cfg); err != nil {
+		return err
 	}
 	for _, ln := range c.listeners {
 		c.done.Go(func() {

@@ -84,24 +84,13 @@ func Start(cfg Config) (*Node, error) {
 	n.members = newMembers(n)
 	empty := ""
 	n.clusterID.Store(&empty)
-	for _, l := range cfg.clientListeners() {
-		if err := tryListen(l.Address()); err != nil {
-			return nil, fmt.Errorf("AMQP listener: %w", err)
-		}
+	if err := tryListen(cfg); err != nil {
+		return nil, err
 	}
 	if err := n.open(); err != nil {
 		return nil, errors.Join(err, n.closeAll())
 	}
 	return n, nil
-}
-
-// tryListen finds out early whether an address is free, so that a node does not first join its cluster.
-func tryListen(addr string) error {
-	ln, err := net.Listen("tcp", addr)
-	if err != nil {
-		return err
-	}
-	return ln.Close()
 }
 
 func (n *Node) open() (err error) {
@@ -178,8 +167,24 @@ func (n *Node) initCluster() (*state.InitCluster, error) {
 	}
 	return &state.InitCluster{
 		ID: hex.EncodeToString(b[4:]), Name: name, User: n.cfg.DefaultUser,
-		PasswordHash: state.HashPassword([4]byte(b[:4]), n.cfg.DefaultPassword), Features: state.SupportedFeatures(),
+		PasswordHash: state.HashPassword([4]byte(b[:4]), string(n.cfg.DefaultPassword)), Features: state.SupportedFeatures(),
+		Default: initialData(n.cfg.Config),
 	}, nil
+}
+
+// initialData is nil for what a new cluster begins with by itself.
+func initialData(c *config.Config) *state.InitialData {
+	usual := config.Default()
+	p := c.DefaultPermissions
+	switch {
+	case c.Definitions != "":
+		return &state.InitialData{None: true}
+	case c.DefaultVHost == usual.DefaultVHost && p == usual.DefaultPermissions && slices.Equal(c.DefaultUserTags, usual.DefaultUserTags):
+		return nil
+	}
+	return &state.InitialData{
+		Vhost: c.DefaultVHost, Tags: c.DefaultUserTags, Permission: state.Permission{Configure: p.Configure, Write: p.Write, Read: p.Read},
+	}
 }
 
 // failDisk is the store's OnFatal: the node stops rather than tell an untruth.

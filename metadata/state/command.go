@@ -44,6 +44,17 @@ type InitCluster struct {
 	PasswordHash []byte `msgpack:"p"`  // HashPassword(salt, "guest")
 	// Features are the flags that the new cluster begins with: a cluster is formed by nodes of one version.
 	Features []string `msgpack:"f,omitempty"`
+	// Default, if set, says what the vhost and the user are instead of "/", an administrator and all permissions. It is left
+	// out where it says just that, so that a log which has it not is read by every version.
+	Default *InitialData `msgpack:"d,omitempty"`
+}
+
+// InitialData is the first vhost with its user, or with None no vhost and no user: definitions will bring them.
+type InitialData struct {
+	None       bool       `msgpack:"n,omitempty"`
+	Vhost      string     `msgpack:"v,omitempty"`
+	Tags       []string   `msgpack:"t,omitempty"` // sorted
+	Permission Permission `msgpack:"p"`           // its patterns
 }
 
 // NodeUp brings a node's new incarnation: proposed by the node only when its stores are recovered, its links are up and it

@@ -8,9 +8,18 @@ func (s *State) initCluster(index uint64, c *InitCluster) Result {
 	}
 	s.clusterID, s.clusterName = c.ID, c.Name
 	s.addFeatures(c.Features)
-	s.putVhost(index, &PutVhost{Name: "/", Description: "Default virtual host"})
-	s.users.put(c.User, &User{Name: c.User, PasswordHash: c.PasswordHash, Tags: []string{"administrator"}})
-	s.permissions.put(key("/", c.User), &Permission{User: c.User, Vhost: "/", Configure: ".*", Write: ".*", Read: ".*"})
+	d := c.Default
+	if d == nil {
+		d = &InitialData{Vhost: "/", Tags: []string{"administrator"}, Permission: Permission{Configure: ".*", Write: ".*", Read: ".*"}}
+	}
+	if d.None {
+		return Result{Created: true}
+	}
+	s.putVhost(index, &PutVhost{Name: d.Vhost, Description: "Default virtual host"})
+	s.users.put(c.User, &User{Name: c.User, PasswordHash: c.PasswordHash, Tags: d.Tags})
+	p := d.Permission
+	p.User, p.Vhost = c.User, d.Vhost
+	s.permissions.put(key(p.Vhost, p.User), &p)
 	s.changes = append(s.changes, Change{Kind: UsersChanged})
 	return Result{Created: true}
 }

@@ -3,6 +3,7 @@ package state
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -236,5 +237,27 @@ func TestUnknownCommand(t *testing.T) {
 func TestKeysAreUnambiguous(t *testing.T) {
 	if key("a\x00", "b") == key("a", "\x00b") || key("a") > key("a", "b") || key("a\x00") < key("a") || key("a", "z") > key("a\x00", "a") {
 		t.Error("keys collide or do not sort as their parts")
+	}
+}
+
+func TestInitClusterWithOtherData(t *testing.T) {
+	m := &machine{t: t, s: New()}
+	m.ok(&InitCluster{ID: "id", User: "ops", Default: &InitialData{
+		Vhost: "/prod", Tags: []string{"monitoring"}, Permission: Permission{Configure: "a", Write: "b", Read: "c"},
+	}})
+	u, ok := m.s.User("ops")
+	if !ok || !slices.Equal(u.Tags, []string{"monitoring"}) {
+		t.Errorf("user: %+v", u)
+	}
+	if p, _ := m.s.Permission("ops", "/prod"); p == nil || *p != (Permission{User: "ops", Vhost: "/prod", Configure: "a", Write: "b", Read: "c"}) {
+		t.Errorf("permission: %+v", p)
+	}
+	if _, ok := m.s.Vhost("/"); ok {
+		t.Error("vhost / is there too")
+	}
+	m = &machine{t: t, s: New()}
+	m.ok(&InitCluster{ID: "id", User: "guest", Default: &InitialData{None: true}})
+	if _, ok := m.s.User("guest"); ok || len(m.s.Vhosts()) != 0 || m.s.ClusterID() != "id" {
+		t.Errorf("user %v, vhosts %v", ok, m.s.Vhosts())
 	}
 }

@@ -20,12 +20,23 @@ type Config struct {
 	Listeners []Listener // AMQP, in the order of their numbers; empty: serve no clients
 
 	Heartbeat  time.Duration // offered to clients; 0: none
-	FrameMax   uint32        // bytes, offered to clients; 0: no limit
-	ChannelMax uint16        // offered to clients; 0: no limit
+	FrameMax   uint32        // bytes, offered to clients; 0: the most there is, MaxFrame
+	ChannelMax uint16        // offered to clients; 0: no limit but AMQP's, 65535
 
-	DefaultUser     string
-	DefaultPassword string
-	DefaultVHost    string
+	HandshakeTimeout time.Duration // from a client's connection to its connection.open
+	ConnectionMax    int           // clients' connections to this node, 0: no limit
+	MaxMessageSize   int64         // bytes of a body
+	ConsumerTimeout  time.Duration // after which a delivery that is not acknowledged closes its channel
+	TCP              TCP
+
+	// What a new cluster begins with. With Definitions it begins with nothing else.
+	DefaultUser        string
+	DefaultPassword    Secret
+	DefaultUserTags    []string // sorted
+	DefaultPermissions Permissions
+	DefaultVHost       string
+	// Definitions is a file of definitions, or a directory of them, that is imported at each start; empty: none.
+	Definitions string
 	// LoopbackUsers may only connect through the loopback interface. Sorted.
 	LoopbackUsers []string
 
@@ -58,6 +69,24 @@ type Config struct {
 type Listener struct {
 	Host string
 	Port uint16
+}
+
+// Secret is a password: it prints as a word that says nothing.
+type Secret string
+
+// String implements fmt.Stringer.
+func (Secret) String() string { return "(hidden)" }
+
+// Permissions are the patterns of a user's permissions in a vhost.
+type Permissions struct{ Configure, Write, Read string }
+
+// TCP are options of clients' sockets.
+type TCP struct {
+	NoDelay, KeepAlive bool
+	SendBuffer         int           // bytes, 0: the system's
+	ReceiveBuffer      int           // bytes, 0: the system's
+	Linger             bool          // at close, for LingerTime; false: the system goes on sending
+	LingerTime         time.Duration // whole seconds
 }
 
 // Peer is a node of the cluster to form. Address is its inter-node address, host:port; where the file gives none it is
@@ -104,6 +133,9 @@ type Warning struct {
 	Text string
 }
 
+// MaxFrame is the largest frame_max, in bytes: above it the limit protects the node's memory.
+const MaxFrame = 64 << 20
+
 // DefaultInternodePort is the port of the inter-node listener.
 const DefaultInternodePort = 25672
 
@@ -114,8 +146,14 @@ func Default() *Config {
 		Heartbeat:          60 * time.Second,
 		FrameMax:           131072,
 		ChannelMax:         2047,
+		HandshakeTimeout:   10 * time.Second,
+		MaxMessageSize:     128 << 20,
+		ConsumerTimeout:    30 * time.Minute,
+		TCP:                TCP{NoDelay: true, KeepAlive: true},
 		DefaultUser:        "guest",
 		DefaultPassword:    "guest",
+		DefaultUserTags:    []string{"administrator"},
+		DefaultPermissions: Permissions{".*", ".*", ".*"},
 		DefaultVHost:       "/",
 		LoopbackUsers:      []string{"guest"},
 		PartitionHandling:  PauseMinority,

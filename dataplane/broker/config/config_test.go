@@ -3,6 +3,8 @@ package config
 import (
 	"errors"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -21,6 +23,35 @@ func TestParseAccepts(t *testing.T) {
 			"numbered listeners in order", "listeners.tcp.10 = 5\nlisteners.tcp.2=127.0.0.1:4\nlisteners.tcp.1 = [::1]:3",
 			func(c *Config) { c.Listeners = []Listener{{"::1", 3}, {"127.0.0.1", 4}, {"", 5}} },
 		},
+		{
+			"IPv6 as RabbitMQ writes it", "listeners.tcp.1 = ::1:5672\nlisteners.tcp.2 = :::5673",
+			func(c *Config) { c.Listeners = []Listener{{"::1", 5672}, {"::", 5673}} },
+		},
+		{
+			"limits of clients", "handshake_timeout = 5000\nconnection_max = 7\nmax_message_size = 1000\nconsumer_timeout = 60000",
+			func(c *Config) {
+				c.HandshakeTimeout, c.ConnectionMax, c.MaxMessageSize, c.ConsumerTimeout = 5*time.Second, 7, 1000, time.Minute
+			},
+		},
+		{
+			"sockets", "tcp_listen_options.nodelay = false\ntcp_listen_options.keepalive = false\ntcp_listen_options.sndbuf = 1000\n" +
+				"tcp_listen_options.recbuf = 2000\ntcp_listen_options.linger.on = true\ntcp_listen_options.linger.timeout = 3",
+			func(c *Config) {
+				c.TCP = TCP{SendBuffer: 1000, ReceiveBuffer: 2000, Linger: true, LingerTime: 3 * time.Second}
+			},
+		},
+		{
+			"default user", "default_user_tags.monitoring = true\ndefault_user_tags.policymaker = true\ndefault_user_tags.x = false\n" +
+				"default_permissions.configure = a\ndefault_permissions.write = b\ndefault_permissions.read = c",
+			func(c *Config) {
+				c.DefaultUserTags, c.DefaultPermissions = []string{"monitoring", "policymaker"}, Permissions{"a", "b", "c"}
+			},
+		},
+		{
+			"definitions", "definitions.import_backend = local_filesystem\ndefinitions.local.path = /d\ndefinitions.skip_if_unchanged = true",
+			func(c *Config) { c.Definitions = "/d" },
+		},
+		{"balanced", "queue_leader_locator = balanced", func(c *Config) { c.QueueMasterLocator = "min-masters" }},
 		{"no listeners", "listeners.tcp = none", func(c *Config) { c.Listeners = nil }},
 		{"last one wins", "heartbeat = 5\nheartbeat = 7 # seconds", func(c *Config) { c.Heartbeat = 7 * time.Second }},
 		{"heartbeat off", "heartbeat=0", func(c *Config) { c.Heartbeat = 0 }},
@@ -92,7 +123,16 @@ func TestParseRefuses(t *testing.T) {
 		{"hartbeat = 5", `f:1: unknown key "hartbeat"; did you mean "heartbeat"?`},
 		{"\n\nwarren.leese = 3s", `f:3: unknown key "warren.leese"; did you mean "warren.lease"?`},
 		{"listener.tcp.default = 1", `f:1: unknown key "listener.tcp.default"; did you mean "listeners.tcp.default"?`},
-		{"management.tcp.port = 15672", `f:1: unknown key "management.tcp.port"`},
+		{"managment.tcp.port = 15672", `f:1: unknown key "managment.tcp.port"`},
+		{"auth_backends.1 = ldap", `f:1: auth_backends.1: "ldap" cannot be kept: users are those of the node's own database; possible is internal, rabbit_auth_backend_internal`},
+		{"proxy_protocol = true", `f:1: proxy_protocol: "true" cannot be kept: the PROXY protocol is not understood: no client could connect; possible is false, off, none`},
+		{"default_limits.vhosts.1.max_queues = 5", `f:1: default_limits.vhosts.1.max_queues: "5" cannot be kept: set limits with set_vhost_limits; take the line out`},
+		{"default_pass = encrypted:abc", `f:1: default_pass: encrypted values are not supported; write the password itself, and protect the file`},
+		{"max_message_size = 0", `f:1: max_message_size: "0": the limit must be above 0`},
+		{"max_message_size = 1073741824", `f:1: max_message_size: "1073741824" is not a number between 0 and 536870912`},
+		{"consumer_timeout = 0", `f:1: consumer_timeout: "0" is less than 1 milliseconds`},
+		{"connection_max = 0", `f:1: connection_max: 0 would let nobody in; "infinity" sets no limit`},
+		{"definitions.import_backend = https", `f:1: definitions.import_backend: "https" is not supported; definitions come from a file or a directory: local_filesystem`},
 		{"warren.internode.tls.certfile = c", `f: warren.internode.tls.cacertfile, .certfile and .keyfile must be set together`},
 		{"heartbeat", `f:1: expected "key = value", found "heartbeat"`},
 		{"= 5", `f:1: a key is missing before "="`},
@@ -108,7 +148,7 @@ func TestParseRefuses(t *testing.T) {
 		{"frame_max = 100", `f:1: frame_max: "100" is below AMQP's smallest maximum, 4096`},
 		{"channel_max = 65536", `f:1: channel_max: "65536" is not a number between 0 and 65535`},
 		{"listeners.tcp.1 = host:0", `f:1: listeners.tcp.1: "0" is not a port between 1 and 65535`},
-		{"listeners.tcp.1 = ::1:5", `f:1: listeners.tcp.1: "::1:5" is not PORT or ADDRESS:PORT`},
+		{"listeners.tcp.1 = ::g:5", `f:1: listeners.tcp.1: "::g:5" is not PORT or ADDRESS:PORT`},
 		{"listeners.tcp.1 = 5\nlisteners.tcp.2 = 5", `f:2: listeners.tcp.2: :5 is listened on already`},
 		{"loopback_users.guest = no", `f:1: loopback_users.guest: "no" is neither true nor false`},
 		{"cluster_formation.peer_discovery_backend = dns", `f:1: cluster_formation.peer_discovery_backend: "dns" is not supported; the peers are listed: classic_config`},
@@ -160,6 +200,46 @@ func TestParseWarns(t *testing.T) {
 	}
 	if w := warnings[0]; w.Line != 1 || !strings.Contains(w.Text, "autoheal is not supported") {
 		t.Errorf("%+v", w)
+	}
+}
+
+// TestParseTakesRabbitMQsFile: a file of a RabbitMQ with plugins starts a node, and each key that means nothing is named with
+// its line.
+func TestParseTakesRabbitMQsFile(t *testing.T) {
+	_, warnings, err := Parse("rabbitmq.conf", []byte(strings.Join([]string{
+		"listeners.tcp.default = 5672", "management.tcp.port = 15672", "management.ssl.port = 15671", "prometheus.return_per_object_metrics = true",
+		"log.file = rabbit.log", "log.file.level = info", "log.dir = /var/log/rabbitmq", "log.connection.level = info",
+		"auth_backends.1 = internal", "num_acceptors.tcp = 10", "net_ticktime = 60", "collect_statistics_interval = 10000",
+		"tcp_listen_options.backlog = 4096", "queue_index_embed_msgs_below = 4096", "mqtt.vhost = /", "vm_memory_high_watermark_paging_ratio = 0.5",
+		"cluster_formation.randomized_startup_delay_range.min = 5", "deprecated_features.permit.classic_queue_mirroring = true",
+	}, "\n")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(warnings) != 17 {
+		t.Errorf("%d warnings: %v", len(warnings), warnings)
+	}
+	want := Warning{File: "rabbitmq.conf", Line: 2, Text: "management.tcp.port has no effect: Warren has no plugins"}
+	if len(warnings) == 0 || warnings[0] != want {
+		t.Errorf("%+v, not %+v", warnings, want)
+	}
+}
+
+// TestOperationsNamesEveryKey: docs/operations.md lists the keys that are understood, and those that have no effect.
+func TestOperationsNamesEveryKey(t *testing.T) {
+	doc, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "operations.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range keys() {
+		if !strings.Contains(string(doc), "`"+k.name+"`") {
+			t.Errorf("docs/operations.md does not name `%s`", k.name)
+		}
+	}
+	for _, f := range foreign() {
+		if !strings.Contains(string(doc), "`"+f.name+"`") {
+			t.Errorf("docs/operations.md does not name `%s`, which has no effect", f.name)
+		}
 	}
 }
 

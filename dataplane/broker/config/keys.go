@@ -11,8 +11,11 @@ import (
 // key is one entry of the table of keys. A name may have one segment "*", whose text set gets as wild.
 type key struct {
 	name string
-	set  func(p *parser, wild, value string) error
+	set  setter
 }
+
+// setter takes the value of a key.
+type setter func(p *parser, wild, value string) error
 
 // keys is the table of all keys that are understood; lookup is by name. It is a function so that it is no global state.
 func keys() []key {
@@ -22,10 +25,30 @@ func keys() []key {
 		{"heartbeat", (*parser).setHeartbeat},
 		{"frame_max", (*parser).setFrameMax},
 		{"channel_max", (*parser).setChannelMax},
+		{"handshake_timeout", milliseconds(func(c *Config) *time.Duration { return &c.HandshakeTimeout }, 100*time.Millisecond)},
+		{"connection_max", (*parser).setConnectionMax},
+		{"max_message_size", (*parser).setMaxMessageSize},
+		{"consumer_timeout", milliseconds(func(c *Config) *time.Duration { return &c.ConsumerTimeout }, time.Millisecond)},
+		{"tcp_listen_options", none},
+		{"tcp_listen_options.nodelay", flag(func(c *Config) *bool { return &c.TCP.NoDelay })},
+		{"tcp_listen_options.keepalive", flag(func(c *Config) *bool { return &c.TCP.KeepAlive })},
+		{"tcp_listen_options.sndbuf", buffer(func(c *Config) *int { return &c.TCP.SendBuffer })},
+		{"tcp_listen_options.recbuf", buffer(func(c *Config) *int { return &c.TCP.ReceiveBuffer })},
+		{"tcp_listen_options.linger.on", flag(func(c *Config) *bool { return &c.TCP.Linger })},
+		{"tcp_listen_options.linger.timeout", (*parser).setLingerTime},
 
 		{"default_user", text(func(c *Config) *string { return &c.DefaultUser })},
-		{"default_pass", text(func(c *Config) *string { return &c.DefaultPassword })},
+		{"default_pass", secret(func(c *Config) *Secret { return &c.DefaultPassword })},
+		{"default_user_tags.*", (*parser).setDefaultTag},
+		{"default_permissions.configure", text(func(c *Config) *string { return &c.DefaultPermissions.Configure })},
+		{"default_permissions.write", text(func(c *Config) *string { return &c.DefaultPermissions.Write })},
+		{"default_permissions.read", text(func(c *Config) *string { return &c.DefaultPermissions.Read })},
 		{"default_vhost", text(func(c *Config) *string { return &c.DefaultVHost })},
+		{"load_definitions", (*parser).setDefinitions},
+		{"management.load_definitions", (*parser).setDefinitions},
+		{"definitions.import_backend", (*parser).setDefinitionsBackend},
+		{"definitions.local.path", (*parser).setDefinitions},
+		{"definitions.skip_if_unchanged", (*parser).setSkipUnchanged},
 		{"loopback_users", (*parser).setNoLoopbackUsers},
 		{"loopback_users.*", (*parser).setLoopbackUser},
 
@@ -35,6 +58,7 @@ func keys() []key {
 		{"cluster_partition_handling", (*parser).setPartitionHandling},
 
 		{"log.level", (*parser).setLogLevel},
+		{"log.default.level", (*parser).setLogLevel},
 		{"log.console", (*parser).setConsole},
 		{"log.console.level", (*parser).setLogLevel},
 
@@ -44,6 +68,7 @@ func keys() []key {
 		{"disk_free_limit.absolute", absolute(func(c *Config) *Limit { return &c.DiskFree })},
 
 		{"queue_master_locator", (*parser).setLocator},
+		{"queue_leader_locator", (*parser).setLocator},
 		{"mirroring_sync_batch_size", (*parser).setSyncBatchSize},
 		{"mirroring_sync_max_throughput", (*parser).setSyncMaxThroughput},
 
@@ -63,24 +88,14 @@ func keys() []key {
 	}
 }
 
-func text(field func(*Config) *string) func(*parser, string, string) error {
+func text(field func(*Config) *string) setter {
 	return func(p *parser, _, value string) error {
 		*field(p.c) = value
 		return nil
 	}
 }
 
-func flag(field func(*Config) *bool) func(*parser, string, string) error {
-	return func(p *parser, _, value string) error {
-		b, err := parseBool(value)
-		if err == nil {
-			*field(p.c) = b
-		}
-		return err
-	}
-}
-
-func checked(parse func(string) (string, error), field func(*Config) *string) func(*parser, string, string) error {
+func checked(parse func(string) (string, error), field func(*Config) *string) setter {
 	return func(p *parser, _, value string) error {
 		v, err := parse(value)
 		if err == nil {
@@ -90,7 +105,7 @@ func checked(parse func(string) (string, error), field func(*Config) *string) fu
 	}
 }
 
-func duration(field func(*Timing) *time.Duration, least time.Duration) func(*parser, string, string) error {
+func duration(field func(*Timing) *time.Duration, least time.Duration) setter {
 	return func(p *parser, _, value string) error {
 		d, err := parseDuration(value)
 		if err != nil {
@@ -105,7 +120,7 @@ func duration(field func(*Timing) *time.Duration, least time.Duration) func(*par
 	}
 }
 
-func relative(field func(*Config) *Limit, most float64) func(*parser, string, string) error {
+func relative(field func(*Config) *Limit, most float64) setter {
 	return func(p *parser, _, value string) error {
 		f, err := parseFraction(value, most)
 		if err == nil {
@@ -115,7 +130,7 @@ func relative(field func(*Config) *Limit, most float64) func(*parser, string, st
 	}
 }
 
-func absolute(field func(*Config) *Limit) func(*parser, string, string) error {
+func absolute(field func(*Config) *Limit) setter {
 	return func(p *parser, _, value string) error {
 		n, err := ParseBytes(value)
 		if err != nil {
@@ -154,8 +169,8 @@ func (p *parser) setHeartbeat(_, value string) error {
 }
 
 func (p *parser) setFrameMax(_, value string) error {
-	const least, most = 4096, 64 << 20 // AMQP 0-9-1, 4.2.3: frame-min-size; above it the limit protects the node's memory
-	n, err := parseUint(value, most)
+	const least = 4096 // AMQP 0-9-1, 4.2.3: frame-min-size
+	n, err := parseUint(value, MaxFrame)
 	if err != nil {
 		return err
 	}
@@ -268,6 +283,9 @@ func (p *parser) setLocator(_, value string) error {
 	switch value {
 	case "client-local", "min-masters", "random":
 		p.c.QueueMasterLocator = value
+		return nil
+	case "balanced":
+		p.c.QueueMasterLocator = "min-masters" // RabbitMQ's newer name of it
 		return nil
 	}
 	return fmt.Errorf("%q is none of client-local, min-masters, random", clip(value))

@@ -40,6 +40,7 @@ type parser struct {
 	errs     []error
 
 	noListeners bool
+	tagsSet     bool
 	listeners   []entry[Listener]
 	peers       []entry[string]
 	addresses   []entry[string]
@@ -105,6 +106,12 @@ func (p *parser) apply(s setting) {
 			p.fail(fmt.Errorf("%s: %w", s.key, err))
 		}
 		return
+	}
+	for _, f := range foreign() {
+		if matchForeign(strings.Split(f.name, "."), parts) {
+			p.setForeign(f, s)
+			return
+		}
 	}
 	p.fail(fmt.Errorf("unknown key %q%s", clip(s.key), p.suggest(parts)))
 }

@@ -78,13 +78,16 @@ func parseBool(text string) (bool, error) {
 	return false, fmt.Errorf("%q is neither true nor false", clip(text))
 }
 
-// parseListener reads PORT or HOST:PORT ([HOST]:PORT for IPv6).
+// parseListener reads PORT or HOST:PORT (for IPv6 [HOST]:PORT or, as RabbitMQ writes it, HOST:PORT).
 func parseListener(text string) (Listener, error) {
 	host, portText := "", text
 	if strings.Contains(text, ":") {
 		var err error
 		if host, portText, err = net.SplitHostPort(text); err != nil {
-			return Listener{}, fmt.Errorf("%q is not PORT or ADDRESS:PORT", clip(text))
+			cut := strings.LastIndexByte(text, ':') // RabbitMQ's way to write IPv6: ::1:5672
+			if host, portText = text[:cut], text[cut+1:]; net.ParseIP(host) == nil {
+				return Listener{}, fmt.Errorf("%q is not PORT or ADDRESS:PORT", clip(text))
+			}
 		}
 	}
 	port, err := strconv.ParseUint(portText, 10, 16)

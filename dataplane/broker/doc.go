@@ -34,4 +34,5 @@
 //	info.go        what operators ask
 //	clientlist.go  connections, channels and consumers, as operators see and close them
 //	limits.go      limits on connections and channels
+//	listen.go      clients' listeners and the options of their sockets
 package broker

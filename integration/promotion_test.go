@@ -178,6 +178,7 @@ func TestPromotionOnShutdown(t *testing.T) {
 	if n := logged(c, "level=WARN", "queue=plain", "set aside"); n == 0 {
 		t.Error("what the old master of a queue held that an operator had promoted elsewhere was not set aside")
 	}
+	salvage(t, c, 1, "plain")
 }
 
 // downQueue checks what clients of a queue that is down are told, at once.

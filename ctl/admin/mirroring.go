@@ -13,6 +13,8 @@ const (
 	cmdRebalance            = "rebalance"
 	cmdSyncQueue            = "sync_queue"
 	cmdCancelSyncQueue      = "cancel_sync_queue"
+	cmdListSalvage          = "list_salvage"
+	cmdSalvage              = "salvage"
 )
 
 // Mirroring is the part of Node about operator policies and the masters of mirrored queues.
@@ -40,6 +42,50 @@ type Mirroring interface {
 	SyncQueue(ctx context.Context, vhost, name string) error
 	// CancelSyncQueue ends it. Errors: CodeNoSuchVHost, CodeNotFound, CodeNotSyncing, CodeUnavailable.
 	CancelSyncQueue(ctx context.Context, vhost, name string) error
+
+	// ListSalvage are the sets of messages that copies on this node had to give up, oldest first.
+	ListSalvage(ctx context.Context) ([]AsideSet, error)
+	// Salvage publishes such a set again, in order, and returns when all is confirmed. What was published before is left out, so
+	// that it may be repeated after an error, whose text says how far it came. Errors: CodeNotFound (the set, or its target),
+	// CodeInUse (another call publishes it), CodeRefused, CodeUnavailable.
+	Salvage(ctx context.Context, s Salvage) (Salvaged, error)
+}
+
+// AsideSet is a set of messages of one queue that a copy of it had to give up. VHost and Queue are empty if the node does not know
+// them, Reason if an earlier version set it aside. Time is in Unix seconds.
+type AsideSet struct {
+	Name      string `msgpack:"name"`
+	VHost     string `msgpack:"vhost"`
+	Queue     string `msgpack:"queue"`
+	ID        uint64 `msgpack:"id"`
+	Time      int64  `msgpack:"time"`
+	Reason    string `msgpack:"reason"`
+	Messages  int    `msgpack:"messages"`
+	Bytes     int64  `msgpack:"bytes"` // of bodies
+	Published int    `msgpack:"published"`
+	Path      string `msgpack:"path"`
+}
+
+// Salvage says what to publish again, and where: Queue, or Exchange with RoutingKey ("": each message's own), or else the queue that
+// the set is of. VHost "" is the set's. Restart: from the first message. Keep: the set is not removed afterwards.
+type Salvage struct {
+	Set        string `msgpack:"set"`
+	VHost      string `msgpack:"vhost"`
+	Queue      string `msgpack:"queue"`
+	Exchange   string `msgpack:"exchange"`
+	RoutingKey string `msgpack:"routing_key"`
+	Restart    bool   `msgpack:"restart"`
+	Keep       bool   `msgpack:"keep"`
+}
+
+// Salvaged says what came of it: Published now, Before by earlier calls. Kept: the set is still there. Damage: what of it could not
+// be read, one line each.
+type Salvaged struct {
+	Published int    `msgpack:"published"`
+	Before    int    `msgpack:"before"`
+	Kept      bool   `msgpack:"kept"`
+	Damage    string `msgpack:"damage"`
+	Target    string `msgpack:"target"`
 }
 
 // Rebalancing chooses queues by regular expressions; "" is every name.
@@ -94,6 +140,8 @@ func mirroringHandlers() map[string]handler {
 		cmdCancelSyncQueue: none(func(ctx context.Context, n Node, a named) error {
 			return n.CancelSyncQueue(ctx, a.VHost, a.Name)
 		}),
+		cmdListSalvage: many(func(ctx context.Context, n Node, _ nothing) ([]AsideSet, error) { return n.ListSalvage(ctx) }),
+		cmdSalvage:     one(func(ctx context.Context, n Node, s Salvage) (Salvaged, error) { return n.Salvage(ctx, s) }),
 	}
 }
 
@@ -140,4 +188,14 @@ func (c *Client) SyncQueue(ctx context.Context, vhost, name string) error {
 // CancelSyncQueue implements Node.
 func (c *Client) CancelSyncQueue(ctx context.Context, vhost, name string) error {
 	return c.ask(ctx, cmdCancelSyncQueue, named{vhost, name})
+}
+
+// ListSalvage implements Node.
+func (c *Client) ListSalvage(ctx context.Context) ([]AsideSet, error) {
+	return list[AsideSet](ctx, c, cmdListSalvage, nothing{})
+}
+
+// Salvage implements Node.
+func (c *Client) Salvage(ctx context.Context, s Salvage) (Salvaged, error) {
+	return single[Salvaged](ctx, c, cmdSalvage, s)
 }

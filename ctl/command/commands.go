@@ -23,7 +23,7 @@ func commands() []command {
 		clearPolicyCommand(operatorPolicies()), clearPolicyCommand(userPolicies()), listPoliciesCommand(operatorPolicies()),
 		listPoliciesCommand(userPolicies()), setPolicyCommand(operatorPolicies()), setPolicyCommand(userPolicies()),
 		deleteQueueCommand(), listQueuesCommand(), purgeQueueCommand(),
-		promoteCommand(), rebalanceCommand(), transferCommand(),
+		promoteCommand(), rebalanceCommand(), salvageCommand(), transferCommand(),
 		cancelSyncQueueCommand(), syncQueueCommand(),
 		listBindingsCommand(), listExchangesCommand(),
 		pingCommand(), statusCommand(),

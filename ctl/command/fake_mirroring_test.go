@@ -95,3 +95,16 @@ func (f *fakeNode) Rebalance(_ context.Context, r admin.Rebalancing) ([]admin.No
 	}
 	return f.masters, nil
 }
+
+func (f *fakeNode) ListSalvage(context.Context) ([]admin.AsideSet, error) { return f.aside, nil }
+
+func (f *fakeNode) Salvage(_ context.Context, s admin.Salvage) (admin.Salvaged, error) {
+	for _, set := range f.aside {
+		if set.Name == s.Set {
+			f.salvage = s
+			return admin.Salvaged{Published: set.Messages - set.Published, Before: set.Published, Kept: s.Keep, Target: "queue 'orders' in vhost '/'",
+				Damage: f.damage}, f.byHand
+		}
+	}
+	return admin.Salvaged{}, admin.Errorf(admin.CodeNotFound, "nothing is set aside as '%s' on this node", s.Set)
+}

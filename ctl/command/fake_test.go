@@ -34,6 +34,9 @@ type fakeNode struct {
 	transferred admin.QueueOnNode
 	plan        admin.PromotionPlan
 	promoted    admin.PromotionPlan
+	aside       []admin.AsideSet
+	salvage     admin.Salvage
+	damage      string
 	byHand      error
 	masters     []admin.NodeMasters
 }

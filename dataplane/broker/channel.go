@@ -40,6 +40,16 @@ type channel struct {
 	shown     map[string]ConsumerInfo
 }
 
+func newChannel(s *session, info amqp.ChannelInfo, sink amqp.Sink, key origin.Channel) *channel {
+	return &channel{
+		sess: s, info: info, sink: sink, key: key,
+		queues: map[*attachment]*channelQueue{},
+		used:   map[*attachment]bool{}, drawn: map[*attachment]bool{}, consumers: map[string]*attachment{},
+		votes:   map[uint64]*vote{},
+		untaken: map[string]*fifo[takenDelivery]{},
+	}
+}
+
 // channelQueue is what a channel published to one queue: seqs[i] is the channel's sequence number of publish base+i to
 // that queue, 0 if nobody waits for its confirm, or wasAnswered: refusals come before the confirms of what was published earlier.
 type channelQueue struct {
@@ -238,17 +248,22 @@ func (c *channel) Publish(p amqp.Publish) (<-chan struct{}, error) {
 		}
 		return nil, nil
 	}
-	if p.Seq != 0 && len(targets) > 1 {
+	return c.publishAll(targets, p.Seq, p.Message), nil
+}
+
+// publishAll hands a message to all the queues that take it; a wait that is not nil is closed when more may be published.
+func (c *channel) publishAll(targets []*attachment, seq uint64, m message.Message) (wait <-chan struct{}) {
+	if seq != 0 && len(targets) > 1 {
 		c.mu.Lock()
-		c.votes[p.Seq] = &vote{missing: len(targets)}
+		c.votes[seq] = &vote{missing: len(targets)}
 		c.mu.Unlock()
 	}
 	for _, a := range targets {
-		c.publishTo(a, p.Seq, p.Message)
+		c.publishTo(a, seq, m)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.wait, nil
+	return c.wait
 }
 
 // publishTo hands a message to an attachment, which has it held where there is no room. A queue that was deleted since the

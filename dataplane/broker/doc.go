@@ -15,6 +15,7 @@
 //	env.go         what a copy asks of its node
 //	join.go        how a copy enters a view: offers, recovery of queues that are down
 //	moves.go      planned moves of a master: by policy, by hand, when the node stops
+//	salvage.go    what copies had to give up, published again
 //	promote.go    an operator's promotion of a copy of a queue that is down
 //	maintenance.go drain, revive, forgetting a node, which queues depend on this node
 //	stopped.go     a node whose application is stopped: reset, join

@@ -97,7 +97,7 @@ func (c *queueCopy) SetAside(why string) (backingqueue.Queue, error) {
 	if err := c.opened.Close(); err != nil {
 		return nil, fmt.Errorf("close a copy to set it aside: %w", err)
 	}
-	path, err := c.life.node.store.SetAside(c.id)
+	path, err := c.life.node.store.SetAsideAs(c.id, c.label(why))
 	if err != nil {
 		return nil, fmt.Errorf("set a copy aside: %w", err)
 	}

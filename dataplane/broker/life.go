@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 
 	"warren/dataplane/backingqueue"
+	"warren/dataplane/backingqueue/store"
 	"warren/dataplane/link"
 	"warren/dataplane/queue/protocol"
 	"warren/metadata/state"
@@ -229,7 +230,7 @@ func (l *life) reload(s *state.State) {
 // setAside moves what an unknown queue left on disk out of the way: the metadata say that it does not exist, but a lost
 // metadata store must not delete messages (storage.md, recovery).
 func (l *life) setAside(id backingqueue.ID) {
-	path, err := l.node.store.SetAside(id)
+	path, err := l.node.store.SetAsideAs(id, store.Label{Why: "the queue does not exist any more"})
 	if err != nil {
 		l.log.Error("messages of an unknown queue could not be set aside", "queue", id, "error", err)
 		return
@@ -443,10 +444,7 @@ func (l *life) fromMaster(from protocol.NodeID, id backingqueue.ID, m protocol.M
 	a.receive(from, m)
 }
 
-func (l *life) queueByID(id backingqueue.ID) (q *state.Queue, ok bool) {
-	l.node.meta.View(func(s *state.State) { q, ok = s.QueueByID(uint64(id)) })
-	return q, ok
-}
+func (l *life) queueByID(id backingqueue.ID) (*state.Queue, bool) { return l.node.queueByID(id) }
 
 func (l *life) keepEarly(id backingqueue.ID, e earlyReady) {
 	if uint64(id) <= l.node.meta.Applied() {

@@ -76,14 +76,7 @@ func (s *session) owner() state.Owner {
 
 // OpenChannel implements amqp.Session.
 func (s *session) OpenChannel(ctx context.Context, c amqp.ChannelInfo, sink amqp.Sink) (amqp.ChannelBackend, error) {
-	ch := &channel{
-		sess: s, info: c, sink: sink,
-		key:    origin.Channel{Connection: s.conn, Channel: c.ID},
-		queues: map[*attachment]*channelQueue{},
-		used:   map[*attachment]bool{}, drawn: map[*attachment]bool{}, consumers: map[string]*attachment{},
-		votes:   map[uint64]*vote{},
-		untaken: map[string]*fifo[takenDelivery]{},
-	}
+	ch := newChannel(s, c, sink, origin.Channel{Connection: s.conn, Channel: c.ID})
 	s.openedChannel(ch)
 	if err := s.life.admitChannel(ctx, s); err != nil {
 		s.closedChannel(ch)

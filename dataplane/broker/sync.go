@@ -211,7 +211,7 @@ func (c *queueCopy) releaseHeld() {
 
 // SetAsidePart implements mirror.Env.
 func (c *queueCopy) SetAsidePart(why string, entries iter.Seq2[backingqueue.Entry, error]) error {
-	path, err := c.life.node.store.SetPartAside(c.id, entries)
+	path, err := c.life.node.store.SetPartAside(c.id, c.label(why), entries)
 	if err != nil {
 		return err
 	}

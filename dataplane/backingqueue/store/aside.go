@@ -58,7 +58,7 @@ func (s *Store) sweepAside() {
 	for _, name := range names {
 		stamp, _, _ := strings.Cut(name, "-")
 		ns, err := strconv.ParseInt(stamp, 10, 64)
-		if err != nil || time.Since(time.Unix(0, ns)) < asideFor {
+		if err != nil || time.Since(time.Unix(0, ns)) < asideFor || s.asideInUse(name) {
 			continue
 		}
 		if err := s.fs.RemoveAll(s.dir("aside", name)); err != nil {
@@ -69,10 +69,14 @@ func (s *Store) sweepAside() {
 	}
 }
 
-// SetAside implements backingqueue.Store: what the queue has is moved to the directory aside/, as segment files and a
-// file STATE (one record of that type), and the store forgets the queue. It waits for the disk.
-func (s *Store) SetAside(id backingqueue.ID) (string, error) {
-	to, err := s.setAside(id)
+// SetAside implements backingqueue.Store; what is known of the queue is its id.
+func (s *Store) SetAside(id backingqueue.ID) (string, error) { return s.SetAsideAs(id, Label{}) }
+
+// SetAsideAs is SetAside of a queue about which more is known: what it has is moved to the directory aside/, as segment files, a
+// file STATE (one record of that type) and a NOTE (salvage.go), and the store forgets the queue. It waits for the disk. Errors:
+// backingqueue.ErrOpen, ErrNotFound.
+func (s *Store) SetAsideAs(id backingqueue.ID, l Label) (string, error) {
+	to, err := s.setAside(id, l)
 	if err != nil {
 		return "", fmt.Errorf("set queue %d aside: %w", id, err)
 	}
@@ -80,7 +84,7 @@ func (s *Store) SetAside(id backingqueue.ID) (string, error) {
 	return to, nil
 }
 
-func (s *Store) setAside(id backingqueue.ID) (string, error) {
+func (s *Store) setAside(id backingqueue.ID, l Label) (string, error) {
 	s.mu.Lock()
 	q := s.queues[id]
 	var err error
@@ -100,7 +104,7 @@ func (s *Store) setAside(id backingqueue.ID) (string, error) {
 	}
 	s.work.Lock()
 	defer s.work.Unlock()
-	to, err := s.carryOff(q)
+	to, err := s.carryOff(q, l)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	q.busy = false
@@ -112,7 +116,7 @@ func (s *Store) setAside(id backingqueue.ID) (string, error) {
 
 // carryOff puts all of a queue into its directory and gives that another name. The name goes before the journal forgets
 // the queue: whatever happens between, nothing is lost.
-func (s *Store) carryOff(q *queue) (string, error) {
+func (s *Store) carryOff(q *queue, l Label) (string, error) {
 	if err := s.j.Flush(); err != nil {
 		return "", err
 	}
@@ -125,9 +129,13 @@ func (s *Store) carryOff(q *queue) (string, error) {
 	}
 	q.mu.Lock()
 	head := record.AppendState(record.Head(nil, record.TypeState, q.id, q.number), q.state())
+	st := q.stats()
 	q.mu.Unlock()
 	b := record.AppendFrame(nil, uint32(len(head)), record.Checksum(head, nil))
 	if err := vfs.WriteFile(s.fs, from+"/STATE", append(b, head...)); err != nil {
+		return "", err
+	}
+	if err := s.writeNote(from, q.id, l, st.Messages, st.Bytes); err != nil {
 		return "", err
 	}
 	to := s.asidePath("queue-" + strconv.FormatUint(uint64(q.id), 10))
@@ -136,7 +144,8 @@ func (s *Store) carryOff(q *queue) (string, error) {
 	return to, err
 }
 
-// gather copies the entries that are in the journal to the queue's segments, and marks what was delivered.
+// gather copies the entries that are in the journal to the queue's segments, marks what was delivered, and says what of all that
+// the segments hold is not the queue's any more: the journal, which said it, does not come along.
 func (q *queue) gather() error {
 	g := &moving{q: q}
 	if err := q.copyJournal(g); err != nil {
@@ -175,6 +184,9 @@ func (q *queue) copyJournal(g *moving) error {
 			return err
 		}
 		g.items = append(g.items, moved{seq: seq, from: it.slot, to: slot{file: id, off: off, size: it.size, body: it.body}})
+	}
+	if err := g.control(record.TypeRemove, q.stillSo(record.TypeRemove, []backingqueue.Range{{Last: ^uint64(0)}})); err != nil {
+		return err
 	}
 	return g.control(record.TypeDelivered, delivered)
 }

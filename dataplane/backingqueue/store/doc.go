@@ -21,6 +21,8 @@
 //	queues/7/0000000001.segment    queue 7, what outlived the journal
 //	queues/7/0000000001.transient  transient messages under memory pressure; deleted at start
 //	aside/TIME-NAME                what was damaged or unknown, kept for seven days
+//	aside/TIME-queue-7/            what a copy of queue 7 had to give up: segments, a NOTE of what it is, STATE if it was the whole
+//	                               copy, PROGRESS if publishing it again has begun (salvage.go)
 //
 // Of a queue the journal always holds at least one State record: all of it but its entries. Whoever drops a journal file
 // first logs the State of those whose newest is in it again.

@@ -64,6 +64,9 @@ type Store struct {
 	pageC    chan struct{} // wakes the pager
 	stopping atomic.Bool
 	helpers  sync.WaitGroup // janitor and pager
+
+	asideMu   sync.Mutex
+	asideUsed map[string]bool // sets that are being read (salvage.go)
 }
 
 // Open opens the store in o.Dir and recovers every queue in it. vfs.ErrLocked if another process has it open, ErrFormat if

@@ -46,7 +46,11 @@ func asideOf(t *testing.T, c *cluster.Cluster, i int, queue string) (found aside
 // in the way is said, and changes nothing; the set is removed only when all is confirmed.
 func salvage(t *testing.T, c *cluster.Cluster, i int, queue string) {
 	t.Helper()
-	first := asideOf(t, c, i, queue)
+	var first asideSet
+	cluster.Eventually(t, hang, "what the copy of "+queue+" held is set aside", func() bool {
+		first = asideOf(t, c, i, queue)
+		return first.Set != ""
+	})
 	if first.VHost != "/" || first.Messages != tableMessages || !strings.Contains(first.Reason, "counted") || first.Bytes < 6*tableMessages {
 		t.Fatalf("set: %+v", first)
 	}

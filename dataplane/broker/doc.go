@@ -21,6 +21,7 @@
 //	stopped.go     a node whose application is stopped: reset, join
 //	membership.go  what nodes ask each other that are not linked; leaving; addresses
 //	witness.go    a node that votes and carries nothing
+//	olddisk.go    a disk that is older than its node takes no part
 //	rebalance.go  masters spread over the nodes
 //	upkeep.go     what only time brings about: stand-ins for members that stay away
 //	stall.go      who holds up a ring, and what is done about it

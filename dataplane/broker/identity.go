@@ -20,6 +20,9 @@ type identity struct {
 	Format      int    `json:"format"`
 	Node        string `json:"node"`
 	Incarnation uint64 `json:"incarnation"` // the newest one that was used
+	// Up is the newest incarnation that was proposed to the cluster from this disk. A cluster that knows a newer one has seen
+	// the node on another disk, or on this one at a later time.
+	Up uint64 `json:"up,omitempty"`
 	// Joining: the node was let into a cluster by join_cluster and waits for that cluster's leader. It says so until it is up.
 	Joining bool `json:"joining,omitempty"`
 	// Shunned are the nodes that its cluster was recovered without.
@@ -79,6 +82,9 @@ func (d *dataDir) load(name string) error {
 		return fmt.Errorf("data directory %s has format %d, written by a newer Warren; this one knows up to %d", d.path, d.id.Format, dataFormat)
 	}
 	d.found = d.id.Incarnation
+	if d.id.Up == 0 { // written by a version that did not know it, or never up
+		d.id.Up = d.id.Incarnation
+	}
 	if d.id.Node != name {
 		return fmt.Errorf("data directory %s belongs to node %s, not to %s: a node cannot be renamed", d.path, d.id.Node, name)
 	}
@@ -99,6 +105,13 @@ func (d *dataDir) nextIncarnation() (uint64, error) {
 	}
 	d.id = next
 	return next.Incarnation, nil
+}
+
+// setUp remembers that an incarnation is about to be proposed.
+func (d *dataDir) setUp(incarnation uint64) error {
+	next := d.id
+	next.Up = incarnation
+	return d.store(next)
 }
 
 // setJoining remembers whether the node waits for the cluster that let it in.

@@ -152,6 +152,9 @@ func (l *life) begin(ctx context.Context) error {
 	if err := n.checkWitness(); err != nil {
 		return err
 	}
+	if err := n.data.setUp(l.self.Incarnation); err != nil {
+		return &diskError{err}
+	}
 	l.load()
 	r, err := n.meta.Propose(starting, &state.NodeUp{
 		Node: l.self.Name, Incarnation: l.self.Incarnation, Witness: n.cfg.Witness,

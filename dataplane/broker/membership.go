@@ -14,7 +14,6 @@ import (
 
 	"warren/dataplane/link"
 	"warren/metadata/raftstore"
-	"warren/metadata/state"
 )
 
 // One question and one answer on a connection of link.ProtoMembers, each a msgpack map. It is for nodes that need not be
@@ -24,6 +23,7 @@ const (
 	askEnter    = "enter"    // let Node, which is empty, in
 	askKnows    = "knows"    // is Node a member
 	askLeave    = "leave"    // take Node, which is not up, out
+	askNewest   = "newest"   // the newest incarnation of Node that was proposed, as far as the other knows
 
 	membershipTimeout = 10 * time.Second
 	maxMembership     = 64 << 10 // bytes
@@ -40,6 +40,7 @@ type membershipAnswer struct {
 	Standing uint8  `msgpack:"standing"`
 	Cluster  string `msgpack:"cluster"`
 	Known    bool   `msgpack:"known"`
+	Newest   uint64 `msgpack:"newest"`
 	Error    string `msgpack:"error"`
 }
 
@@ -79,6 +80,8 @@ func (n *Node) answerMembership(conn net.Conn) {
 		if err = n.ForgetNode(ctx, q.Node); errors.Is(err, ErrNotMember) {
 			err = nil
 		}
+	case askNewest:
+		a.Newest = n.newestOf(q.Node)
 	default:
 		err = fmt.Errorf("unknown question %q", q.Kind)
 	}
@@ -164,28 +167,6 @@ func (l *life) catchUp(ctx context.Context) error {
 			return err
 		}
 	}
-}
-
-// checkDisk compares what the cluster knows of this node with what its disk knew when it was opened. A disk from before the
-// node's newest incarnation (a backup, a snapshot of a machine) lacks what the node has vouched for since.
-func (l *life) checkDisk() error {
-	n := l.node
-	known := uint64(0)
-	n.meta.View(func(s *state.State) {
-		if r, ok := s.Node(l.self.Name); ok {
-			known = r.Incarnation
-		}
-	})
-	switch {
-	case n.data.found > 0 && known > max(n.data.found, n.data.id.Incarnation):
-		return &UnwelcomeError{fmt.Sprintf("the data directory %s is older than what the cluster knows of %s (it was up as incarnation %d "+
-			"since, the disk knows %d): restored from a backup? Move it away and start the node empty: it gets everything from the others",
-			n.cfg.DataDir, l.self.Name, known, n.data.found)}
-	case known >= l.self.Incarnation:
-		n.data.id.Incarnation = known
-		return fmt.Errorf("incarnation %d of this node is known already", known)
-	}
-	return nil
 }
 
 // members is what a node knows of the others beside the metadata: their addresses as they told them, and who is leaving.

@@ -55,6 +55,7 @@ const (
 func (n *Node) hello() link.Hello {
 	return link.Hello{
 		Cluster: *n.clusterID.Load(), Node: n.cfg.Node, Incarnation: n.incarnation.Load(), Features: state.SupportedFeatures(),
+		Addr: n.internodeAddress(),
 	}
 }
 
@@ -295,14 +296,25 @@ func (n *Node) keepPeers(ctx context.Context) {
 // rememberMembers keeps the file of members up to date.
 func (n *Node) rememberMembers() {
 	members, err := n.meta.Members()
-	if err != nil || len(members) == 0 || slices.Equal(members, n.remembered) {
+	if err != nil || len(members) == 0 {
 		return
 	}
-	if err := n.data.setMembers(members); err != nil {
+	stored := storedFrom(members)
+	n.meta.View(func(s *state.State) {
+		for i := range stored {
+			if r, ok := s.Node(stored[i].Node); ok {
+				stored[i].Incarnation = r.Incarnation
+			}
+		}
+	})
+	if slices.Equal(stored, n.remembered) {
+		return
+	}
+	if err := n.data.setMembers(stored); err != nil {
 		n.log.Warn("the members of the cluster could not be remembered", "error", err)
 		return
 	}
-	n.remembered = members
+	n.remembered = stored
 }
 
 func hostOf(node string) string {

@@ -50,7 +50,7 @@ type Node struct {
 	detector   *detector.Detector
 	alarms     *alarms
 	members    *members
-	remembered []Member // what the file of members holds; keepPeers alone uses it
+	remembered []storedMember // what the file of members holds; keepPeers alone uses it
 
 	incarnation atomic.Uint64
 	clusterID   atomic.Pointer[string]
@@ -125,6 +125,12 @@ func (n *Node) open() (err error) {
 		return err
 	}
 	n.links.Start()
+	if n.holdsBack() {
+		if err := n.askNewestOf(); err != nil {
+			return err
+		}
+	}
+	n.meta.Release()
 	n.connect()
 	return nil
 }
@@ -146,7 +152,7 @@ func (n *Node) openMetadata() (err error) {
 	n.meta, err = raftstore.Open(raftstore.Config{
 		Dir: filepath.Join(n.cfg.DataDir, "raft"), Self: n.cfg.Node, Addr: n.internodeAddress(),
 		Stream: n.links.Stream(link.ProtoRaft), Peers: n.configuredPeers(), Ask: n.askStanding, Enter: n.enter,
-		AddressOf: n.members.toldAddress, Join: n.data.id.Joining, Shunned: n.data.id.Shunned, Forward: n.forward, Prober: n.detector, Init: init, Logger: n.log,
+		AddressOf: n.members.toldAddress, Join: n.data.id.Joining, Hold: n.holdsBack(), Shunned: n.data.id.Shunned, Forward: n.forward, Prober: n.detector, Init: init, Logger: n.log,
 	})
 	if err != nil {
 		return err

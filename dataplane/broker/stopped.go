@@ -187,7 +187,7 @@ func (s *Stopped) Join(ctx context.Context, to raftstore.Peer) error {
 	if _, err := askMembership(ctx, s.links, to.Addr, q); err != nil {
 		return &UnreachableError{to.Name, err}
 	}
-	return errors.Join(s.data.setJoining(true), s.data.setMembers([]Member{{Peer: to}, {Peer: raftstore.Peer{Name: s.cfg.Node, Addr: q.Addr}}}))
+	return errors.Join(s.data.setJoining(true), s.data.setMembers(storedFrom([]Member{{Peer: to}, {Peer: raftstore.Peer{Name: s.cfg.Node, Addr: q.Addr}}})))
 }
 
 // storedMembers is the file "members": whom the node knew, for when the metadata are closed.
@@ -200,11 +200,28 @@ type storedMember struct {
 	Node    string `json:"node"`
 	Address string `json:"address"`
 	Voter   bool   `json:"voter"`
+	// Incarnation is the newest one that the metadata knew; it says so to a node whose disk may be older (olddisk.go).
+	Incarnation uint64 `json:"incarnation,omitempty"`
+}
+
+func storedFrom(members []Member) (stored []storedMember) {
+	for _, m := range members {
+		stored = append(stored, storedMember{Node: m.Name, Address: m.Addr, Voter: m.Voter})
+	}
+	return stored
 }
 
 func (d *dataDir) membersFile() string { return filepath.Join(d.path, "members") }
 
-func (d *dataDir) members() ([]Member, error) {
+func (d *dataDir) members() (out []Member, err error) {
+	stored, err := d.storedMembers()
+	for _, m := range stored {
+		out = append(out, Member{Peer: raftstore.Peer{Name: m.Node, Addr: m.Address}, Voter: m.Voter})
+	}
+	return out, err
+}
+
+func (d *dataDir) storedMembers() ([]storedMember, error) {
 	b, err := os.ReadFile(d.membersFile())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -215,19 +232,11 @@ func (d *dataDir) members() ([]Member, error) {
 	if err := json.Unmarshal(b, &stored); err != nil {
 		return nil, fmt.Errorf("read the members of the cluster in %s: %w", d.membersFile(), err)
 	}
-	var out []Member
-	for _, m := range stored.Members {
-		out = append(out, Member{Peer: raftstore.Peer{Name: m.Node, Addr: m.Address}, Voter: m.Voter})
-	}
-	return out, nil
+	return stored.Members, nil
 }
 
-func (d *dataDir) setMembers(members []Member) error {
-	stored := storedMembers{Format: dataFormat}
-	for _, m := range members {
-		stored.Members = append(stored.Members, storedMember{m.Name, m.Addr, m.Voter})
-	}
-	b, err := json.Marshal(stored)
+func (d *dataDir) setMembers(members []storedMember) error {
+	b, err := json.Marshal(storedMembers{Format: dataFormat, Members: members})
 	if err != nil {
 		return fmt.Errorf("encode the members of the cluster: %w", err)
 	}

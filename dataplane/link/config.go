@@ -45,6 +45,7 @@ type Hello struct {
 	Incarnation uint64
 	Min, Max    int // protocol versions; both 0: MinProtocol and MaxProtocol
 	Features    []string
+	Addr        string // host:port of its inter-node listener, where it can be dialled now; may be empty
 }
 
 // Peer is a node that should be connected.

@@ -26,14 +26,15 @@
 // On an 'L' connection three messages follow, each a uint32 length (big endian, at most 16 KiB) and a msgpack map whose
 // unknown fields are skipped (design/upgrades.md):
 //
-//	dialer → acceptor   hello {cluster, node, incarnation, lo, hi, features, ask}
+//	dialer → acceptor   hello {cluster, node, incarnation, lo, hi, features, ask, addr}
 //	acceptor → dialer   reply {the acceptor's hello, code, text, protocol}
 //	dialer → acceptor   ack   {code, text}
 //
 // A code other than 0 refuses the link: another cluster, no common protocol version, a clash of names, a node that is
 // not declared as a peer, a wrong direction, an outdated incarnation. The node whose name sorts lower dials; the other
-// one, while it lacks the link, sends a hello with ask=true, which the lower node takes as a request to dial at once and
-// which carries no frames. The pair speaks the highest protocol version that both know.
+// one, while it lacks the link, sends a hello with ask=true, which the lower node takes as a request to dial it at once, at
+// addr if that is given (it may have moved), and which carries no frames. The pair speaks the highest protocol version that both
+// know.
 //
 // # Frames
 //

@@ -24,6 +24,7 @@ type wireHello struct {
 	Hi          int      `msgpack:"hi"`
 	Features    []string `msgpack:"features"`
 	Ask         bool     `msgpack:"ask"`
+	Addr        string   `msgpack:"addr,omitempty"`
 }
 
 type wireReply struct {
@@ -44,12 +45,12 @@ func (t *Transport) hello() wireHello {
 		h.Min, h.Max = MinProtocol, MaxProtocol
 	}
 	return wireHello{
-		Cluster: h.Cluster, Node: t.cfg.Node, Incarnation: h.Incarnation, Lo: h.Min, Hi: h.Max, Features: h.Features,
+		Cluster: h.Cluster, Node: t.cfg.Node, Incarnation: h.Incarnation, Lo: h.Min, Hi: h.Max, Features: h.Features, Addr: h.Addr,
 	}
 }
 
 func (h wireHello) public() Hello {
-	return Hello{Cluster: h.Cluster, Node: h.Node, Incarnation: h.Incarnation, Min: h.Lo, Max: h.Hi, Features: h.Features}
+	return Hello{Cluster: h.Cluster, Node: h.Node, Incarnation: h.Incarnation, Min: h.Lo, Max: h.Hi, Features: h.Features, Addr: h.Addr}
 }
 
 func (h wireHello) validate() error {
@@ -58,6 +59,8 @@ func (h wireHello) validate() error {
 		return fmt.Errorf("%w: node name of %d bytes", ErrHandshake, len(h.Node))
 	case len(h.Cluster) > maxName:
 		return fmt.Errorf("%w: cluster id of %d bytes", ErrHandshake, len(h.Cluster))
+	case len(h.Addr) > maxName:
+		return fmt.Errorf("%w: address of %d bytes", ErrHandshake, len(h.Addr))
 	case h.Lo < 1 || h.Hi < h.Lo:
 		return fmt.Errorf("%w: protocol versions %d to %d", ErrHandshake, h.Lo, h.Hi)
 	case len(h.Features) > maxFeatures:

@@ -74,6 +74,21 @@ func TestHigherNodeAsks(t *testing.T) {
 	b.rec.waitUps(t, 1)
 }
 
+// A node with the higher name that moved says where it is when it asks: the other one dials there.
+func TestHigherNodeMoved(t *testing.T) {
+	a, b := start(t, "a@h", nil), start(t, "b@h", nil)
+	b.setHello(Hello{Cluster: "c1", Incarnation: 1, Addr: b.Addr().String()})
+	left, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	left.Close()
+	a.SetPeers([]Peer{{Node: "b@h", Addr: left.Addr().String()}})
+	b.SetPeers([]Peer{a.peer()})
+	a.rec.waitUps(t, 1)
+	b.rec.waitUps(t, 1)
+}
+
 func TestCutReconnects(t *testing.T) {
 	b := start(t, "b@h", nil)
 	p := newProxy(t, b.Addr().String())

@@ -159,7 +159,7 @@ func (p *peer) run() {
 	fails := 0
 	for p.t.ctx.Err() == nil {
 		p.mu.Lock()
-		addr, missing := p.addr, p.declared && p.cur == nil
+		missing := p.declared && p.cur == nil
 		p.mu.Unlock()
 		if !missing {
 			fails = 0
@@ -173,6 +173,9 @@ func (p *peer) run() {
 			fails = max(fails, 1)
 			continue
 		}
+		p.mu.Lock()
+		addr := p.addr // the other side may just have said another one
+		p.mu.Unlock()
 		began := time.Now()
 		var err error
 		if dials {
@@ -382,11 +385,15 @@ func (t *Transport) admitPeer(own, h wireHello) (*peer, *RefusedError) {
 	return p, nil
 }
 
-// asked hears a request to dial. A link that seems to stand is given up only for a newer incarnation: one of the same
+// asked hears a request to dial, at the address that the other side says if it says one: it may have moved, and is not known to be
+// anywhere else until it is linked. A link that seems to stand is given up only for a newer incarnation: one of the same
 // incarnation may just have been made.
 func (p *peer) asked(h wireHello) {
 	p.mu.Lock()
 	s := p.cur
+	if h.Addr != "" {
+		p.addr = h.Addr
+	}
 	p.mu.Unlock()
 	if s != nil && s.id.Incarnation < h.Incarnation {
 		s.close(Cause{CauseReplaced, fmt.Errorf("link: incarnation %d of %s asks for a link", h.Incarnation, h.Node)}, false)

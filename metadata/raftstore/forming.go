@@ -28,7 +28,10 @@ const (
 	askTimeout = time.Second            // for one peer's answer
 )
 
-var errClosedGate = errors.New("this node has not been let into a cluster yet")
+var (
+	errClosedGate = errors.New("this node has not been let into a cluster yet")
+	errHeld       = errors.New("this node does not know yet whether its disk is the one that it had")
+)
 
 // gate keeps the group's messages from a node that lost its disk: it has forgotten what it voted for and what it confirmed to
 // have, so a vote of it could elect a leader that lacks committed entries. It is let in anew, without a vote, first.
@@ -36,6 +39,19 @@ type gate struct {
 	mu       sync.Mutex
 	open     bool
 	voteless bool // votes are refused until a configuration has come from the leader
+	held     bool // nothing passes, and no vote is asked for (Config.Hold)
+}
+
+func (g *gate) hold(held bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.held = held
+}
+
+func (g *gate) isHeld() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.held
 }
 
 func (g *gate) set(open, voteless bool) {
@@ -47,7 +63,7 @@ func (g *gate) set(open, voteless bool) {
 // passes says whether a message may reach Raft; configured asks whether the node has a configuration.
 func (g *gate) passes(cmd any, configured func() bool) bool {
 	g.mu.Lock()
-	open, voteless := g.open, g.voteless
+	open, voteless := g.open && !g.held, g.voteless
 	g.mu.Unlock()
 	if !open {
 		return false

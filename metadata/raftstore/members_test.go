@@ -110,6 +110,45 @@ func TestLostDiskDoesNotVote(t *testing.T) {
 	}
 }
 
+// A voter on an older disk, which lacks what it confirmed since, elects nobody while it is held: neither the other, which lacks
+// the entry too, nor itself. Released, it would.
+func TestHeldNodeDoesNotVote(t *testing.T) {
+	c := newCluster(t, "a", "b", "c").start("a", "b", "c")
+	leader := c.leader()
+	behind, old := "", ""
+	for _, n := range []string{"a", "b", "c"} {
+		switch {
+		case n == leader:
+		case behind == "":
+			behind = n
+		default:
+			old = n
+		}
+	}
+	c.propose(old, vhost(1))
+	c.kill(old)
+	if err := os.CopyFS(c.nodes[old].dir+".copy", os.DirFS(c.nodes[old].dir)); err != nil {
+		t.Fatal(err)
+	}
+	c.start(old)
+	c.eventually("it has a leader again", func() bool { l, _ := c.at(old).Leader(); return l == leader })
+	c.nodes[behind].stream.cutOff(true)
+	c.propose(leader, vhost(7))
+	c.kill(old)
+	c.kill(leader)
+	c.nodes[old].dir += ".copy"
+	c.tune = func(cfg *Config) { cfg.Hold = true }
+	c.start(old)
+	c.nodes[behind].stream.cutOff(false)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	if _, err := c.at(behind).Propose(ctx, vhost(8)); err == nil {
+		t.Fatal("a leader was elected with the vote of an older disk")
+	}
+	c.at(old).Release()
+	c.propose(behind, vhost(9)) // it was the hold
+}
+
 // Two of three stop in turn, each after the other: the third goes on, and they vote again when they are back.
 func TestYield(t *testing.T) {
 	c := newCluster(t, "a", "b", "c").start("a", "b", "c")

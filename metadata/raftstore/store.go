@@ -47,6 +47,9 @@ type Config struct {
 	Peers []Peer
 	// Join: an empty node waits to be added to a cluster (AddVoter) and forms none of its own.
 	Join bool
+	// Hold: a node that was a member before neither votes nor asks for votes before Release is called: its caller finds out first
+	// whether its disk is older than what it vouched for since. An empty node is not held.
+	Hold bool
 	// Shunned are nodes that the group was recovered without (Recover): what they say is not heard while they are no members.
 	Shunned []string
 	// Ask asks a peer for its Standing. May be nil where all nodes are known to be new.
@@ -155,6 +158,7 @@ func (s *Store) start(hlog hclog.Logger, snaps raft.SnapshotStore) error {
 		Stream: layer{s.cfg.Stream, addr(s.cfg.Addr)}, MaxPool: 3, Timeout: 5 * time.Second}), s.configured)
 	s.trans.shuns = s.shuns
 	s.trans.gate.set(!empty || s.cfg.Join, empty)
+	s.trans.gate.hold(s.cfg.Hold && !empty)
 	if s.raft, err = raft.NewRaft(rc, s.fsm, s.logs, s.bolt, snaps, s.trans); err != nil {
 		return errors.Join(fmt.Errorf("start raft: %w", err), s.trans.close())
 	}
@@ -196,6 +200,9 @@ func (c Config) withDefaults() Config {
 	}
 	return c
 }
+
+// Release ends what Config.Hold began. Repeating it is harmless.
+func (s *Store) Release() { s.trans.gate.hold(false) }
 
 func newSession() uint64 {
 	var b [8]byte

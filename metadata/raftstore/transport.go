@@ -79,6 +79,22 @@ func (t *transport) put(rpc raft.RPC) bool {
 	}
 }
 
+// RequestVote implements raft.Transport.
+func (t *transport) RequestVote(id raft.ServerID, to raft.ServerAddress, args *raft.RequestVoteRequest, resp *raft.RequestVoteResponse) error {
+	if t.gate.isHeld() {
+		return errHeld
+	}
+	return t.NetworkTransport.RequestVote(id, to, args, resp)
+}
+
+// RequestPreVote implements raft.WithPreVote.
+func (t *transport) RequestPreVote(id raft.ServerID, to raft.ServerAddress, args *raft.RequestPreVoteRequest, resp *raft.RequestPreVoteResponse) error {
+	if t.gate.isHeld() {
+		return errHeld
+	}
+	return t.NetworkTransport.RequestPreVote(id, to, args, resp)
+}
+
 // Consumer implements raft.Transport.
 func (t *transport) Consumer() <-chan raft.RPC { return t.out }
 

@@ -86,6 +86,9 @@ type Queue interface {
 
 	// Sync asks that everything changed so far becomes durable soon (group commit); it does not wait.
 	Sync()
+	// SyncSoon is Sync for what nobody waits for by the clock: it may let a few milliseconds pass, so that it shares the sync of
+	// what comes meanwhile.
+	SyncSoon()
 	// Durable is the watermark: every change with an LSN up to it is on disk. OnDurable tells when it moved.
 	Durable() LSN
 	// Last is the LSN of the newest change.

@@ -97,6 +97,9 @@ func (h *memHandle) Stats() Stats {
 	return h.q.cur.stats()
 }
 
+// SyncSoon implements Queue: memory is never busy.
+func (h *memHandle) SyncSoon() { h.Sync() }
+
 func (h *memHandle) Sync() {
 	h.q.store.mu.Lock()
 	defer h.q.store.mu.Unlock()

@@ -79,9 +79,10 @@ type queueCopy struct {
 	log   *slog.Logger
 	actor *driver.Actor
 
-	durable  atomic.Bool // an evDurable is in the mailbox
-	master   atomic.Bool // the replica is acting master
-	ringBusy atomic.Bool // it is, and waits for its ring: it is watched (stall.go)
+	leases   struct{ asked, held bool } // at the end of a batch
+	durable  atomic.Bool                // an evDurable is in the mailbox
+	master   atomic.Bool                // the replica is acting master
+	ringBusy atomic.Bool                // it is, and waits for its ring: it is watched (stall.go)
 
 	q          *state.Queue
 	args       amqp.Table // q's
@@ -202,6 +203,11 @@ func (c *queueCopy) HandleOutput(o gm.Output) {
 func (c *queueCopy) EndBatch() {
 	if c.replica == nil || c.failed {
 		return
+	}
+	if c.replica.Role() == mirror.Master {
+		c.leases.held = c.LeasesHeld()
+		c.leases.asked = true
+		defer func() { c.leases.asked = false }()
 	}
 	if !c.check(c.syncStep()) || !c.check(c.replica.Flush()) {
 		return

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"warren/dataplane/backingqueue"
@@ -72,19 +73,21 @@ func (c *queueCopy) command(cmd mirror.Command) state.Command {
 }
 
 // LeasesHeld implements mirror.Env: the other members of the view and the joiners that were proposed have promised not to
-// act (metadata.md, never two masters).
+// act (metadata.md, never two masters). Within the end of a batch the answer is the one with which that began.
 func (c *queueCopy) LeasesHeld() bool {
+	if c.leases.asked {
+		return c.leases.held
+	}
+	until := time.Duration(math.MaxInt64)
 	for _, m := range c.q.Members {
-		if m.State == state.MemberUp && m.Node != c.life.self.Name && !c.life.node.detector.Held(m.Node, m.Incarnation) {
-			return false
+		if m.State == state.MemberUp && m.Node != c.life.self.Name {
+			until = min(until, c.life.node.detector.HeldUntil(m.Node, m.Incarnation))
 		}
 	}
 	for n := range c.joiners {
-		if !c.life.node.detector.Held(n.Name, n.Incarnation) {
-			return false
-		}
+		until = min(until, c.life.node.detector.HeldUntil(n.Name, n.Incarnation))
 	}
-	return true
+	return until == math.MaxInt64 || bootTime() < until
 }
 
 // IncarnationUp implements mirror.Env.

@@ -27,7 +27,7 @@ func (r *Replica) sendPosition() error {
 	lines := r.originLines()
 	for first := true; first || len(lines) > 0; first = false {
 		n := min(len(lines), originsPerMessage)
-		if err := r.cast(gm.Control, encodeOrigins(first, lines[:n]), false); err != nil {
+		if err := r.cast(gm.Control, encodeOrigins(first, lines[:n]), needNothing); err != nil {
 			return err
 		}
 		lines = lines[n:]
@@ -37,7 +37,7 @@ func (r *Replica) sendPosition() error {
 		epoch: r.term.Epoch, seq: r.next, oldest: st.FirstSeq, count: st.Messages, ref: r.meta.nextRef, members: to,
 		epochs: r.meta.epochs, floor: r.meta.floor,
 	}
-	if err := r.cast(gm.Barrier, encodePosition(p), true); err != nil {
+	if err := r.cast(gm.Barrier, encodePosition(p), needNow); err != nil {
 		return err
 	}
 	for _, m := range to {

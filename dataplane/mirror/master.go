@@ -206,16 +206,16 @@ func (r *Replica) known(s *originState, number uint64) (queue.Taken, uint64, err
 		seq = held
 	}
 	// All that was broadcast before it came, NewMaster included, must be persisted by all.
-	w := r.wait(waiting{origin: s, n: number, persist: r.cfg.Durable})
+	w := r.wait(waiting{origin: s, n: number, persist: r.cfg.Durable}, needNow)
 	r.term.pending = append(r.term.pending, w)
 	return queue.TakenRepeat, seq, nil
 }
 
 // wait makes w wait for all that was done so far.
-func (r *Replica) wait(w waiting) waiting {
+func (r *Replica) wait(w waiting, n need) waiting {
 	w.lsn, w.number, w.unsent = r.q.Last(), r.term.last, len(r.term.outbox) > 0
 	if w.number == 0 && w.persist {
-		r.persist.needed = max(r.persist.needed, w.lsn)
+		r.persist.want(w.lsn, n)
 	}
 	return w
 }
@@ -239,9 +239,9 @@ func (r *Replica) bulk(payload []byte) (uint64, error) {
 // track notes what must be durable here for an own operation.
 func (r *Replica) track(w waiting) {
 	if r.ring != nil {
-		r.persist.push(r.self, w.number, w.lsn, w.persist)
+		r.persist.push(r.self, w.number, w.lsn, needFor(w.persist, needNow))
 	} else if w.persist {
-		r.persist.needed = max(r.persist.needed, w.lsn)
+		r.persist.want(w.lsn, needNow)
 	}
 }
 
@@ -330,7 +330,7 @@ func (r *Replica) tell(payload []byte) error {
 	if r.ring == nil {
 		return nil
 	}
-	return r.cast(gm.Control, payload, false)
+	return r.cast(gm.Control, payload, needNothing)
 }
 
 // Remove implements queue.Backing.
@@ -367,11 +367,11 @@ func (r *Replica) removed(op queue.Op, rs []backingqueue.Range, reason queue.Rea
 		if need {
 			class = gm.Barrier
 		}
-		if err := r.cast(class, encodeRemove(rs, uint8(reason), n), need); err != nil {
+		if err := r.cast(class, encodeRemove(rs, uint8(reason), n), needFor(need, needSoon)); err != nil {
 			return err
 		}
 	}
-	r.term.removes = append(r.term.removes, r.wait(waiting{n: uint64(op), persist: need}))
+	r.term.removes = append(r.term.removes, r.wait(waiting{n: uint64(op), persist: need}, needSoon))
 	return nil
 }
 

@@ -10,7 +10,38 @@ import (
 type persistQueue struct {
 	entries []persistEntry
 	needed  backingqueue.LSN // what must be durable for the newest entry
+	urgent  backingqueue.LSN // what of that a publisher may wait for
 	asked   backingqueue.LSN // what Sync was called for
+	soon    backingqueue.LSN // what SyncSoon was called for
+}
+
+// need says what the effect of an operation on the local store has to do with its being persisted.
+type need uint8
+
+const (
+	needNothing need = iota // it counts with what came before it
+	needSoon                // it must be durable, but nobody waits by the clock: a removal
+	needNow
+)
+
+func needFor(some bool, n need) need {
+	if some {
+		return n
+	}
+	return needNothing
+}
+
+// durable is what is left of n in this queue: nothing where nothing survives a restart.
+func (r *Replica) durable(n need) need { return needFor(r.cfg.Durable, n) }
+
+// want notes that the store must be durable up to lsn.
+func (p *persistQueue) want(lsn backingqueue.LSN, n need) {
+	if n >= needSoon {
+		p.needed = max(p.needed, lsn)
+	}
+	if n == needNow {
+		p.urgent = max(p.urgent, lsn)
+	}
 }
 
 type persistEntry struct {
@@ -21,10 +52,8 @@ type persistEntry struct {
 
 // push adds message number of sender, whose changes end at lsn. If nothing of it must be durable it counts as persisted with
 // what came before it.
-func (p *persistQueue) push(sender gm.Member, number uint64, lsn backingqueue.LSN, need bool) {
-	if need {
-		p.needed = max(p.needed, lsn)
-	}
+func (p *persistQueue) push(sender gm.Member, number uint64, lsn backingqueue.LSN, n need) {
+	p.want(lsn, n)
 	if n := len(p.entries); n > 0 && p.entries[n-1].lsn == p.needed && p.entries[n-1].sender == sender {
 		p.entries[n-1].number = number
 		return
@@ -40,7 +69,7 @@ func (p *persistQueue) replaced() {
 	for i := range p.entries {
 		p.entries[i].lsn = 0
 	}
-	p.needed, p.asked = 0, 0
+	p.needed, p.urgent, p.asked, p.soon = 0, 0, 0, 0
 }
 
 // drain tells the ring what is durable.
@@ -69,8 +98,13 @@ func (r *Replica) drain() {
 // sync asks the disk for what the ring, or a confirm of an unmirrored queue, waits for.
 func (r *Replica) sync() {
 	p := &r.persist
-	if p.needed > p.asked && p.needed > r.q.Durable() {
+	done := max(p.asked, r.q.Durable())
+	switch {
+	case p.urgent > done:
 		r.q.Sync()
 		p.asked = p.needed
+	case p.needed > max(done, p.soon):
+		r.q.SyncSoon()
+		p.soon = p.needed
 	}
 }

@@ -69,7 +69,7 @@ func (r *Replica) act() error {
 	}
 	r.stream = stream{epoch: r.a.Epoch, master: r.self}
 	if r.ring != nil {
-		if err := r.cast(gm.Barrier, encodeNewMaster(r.a.Epoch, r.next, flags), true); err != nil {
+		if err := r.cast(gm.Barrier, encodeNewMaster(r.a.Epoch, r.next, flags), needNow); err != nil {
 			return err
 		}
 	}

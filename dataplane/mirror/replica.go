@@ -481,10 +481,10 @@ func (r *Replica) saveMeta() error {
 	return nil
 }
 
-// cast broadcasts an operation that was applied here and needs no credit; need: it counts as persisted when that is
-// durable. If even that does not fit now it waits, in order, for WindowOpen.
-func (r *Replica) cast(class gm.Class, payload []byte, need bool) error {
-	d := deferred{class, payload, r.q.Last(), need && r.cfg.Durable}
+// cast broadcasts an operation that was applied here and needs no credit; n: what must be durable
+// before it counts as persisted. If even that does not fit now it waits, in order, for WindowOpen.
+func (r *Replica) cast(class gm.Class, payload []byte, n need) error {
+	d := deferred{class, payload, r.q.Last(), r.durable(n)}
 	if len(r.term.outbox) == 0 {
 		if full, err := r.send(d); err != nil || !full {
 			return err
@@ -544,7 +544,7 @@ type deferred struct {
 	class   gm.Class
 	payload []byte
 	lsn     backingqueue.LSN
-	need    bool
+	need    need
 }
 
 // Backing is the master's face to the queue process; usable from Env.Acting until Env.Resigned.

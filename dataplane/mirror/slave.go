@@ -9,10 +9,10 @@ import (
 
 // deliver applies a ring message of another member.
 func (r *Replica) deliver(o gm.Output) error {
-	need := false
+	need := needNothing
 	err := decodeOps(o.Payload, func(p *op) error {
 		n, err := r.apply(o.Sender, p)
-		need = need || n
+		need = max(need, n)
 		return err
 	})
 	if err != nil {
@@ -22,70 +22,71 @@ func (r *Replica) deliver(o gm.Output) error {
 		return r.failed(fmt.Sprintf("apply message %d of %s", o.Number, o.Sender.Node), err)
 	}
 	if r.role != Expelled {
-		r.persist.push(o.Sender, o.Number, r.q.Last(), need && r.cfg.Durable)
+		r.persist.push(o.Sender, o.Number, r.q.Last(), r.durable(need))
 	}
 	return nil
 }
 
-// apply applies one operation; need tells whether the message counts as persisted only when that is durable.
-func (r *Replica) apply(sender gm.Member, p *op) (need bool, err error) {
+// apply applies one operation, and says what of it must be durable before the message counts as persisted.
+func (r *Replica) apply(sender gm.Member, p *op) (need, error) {
 	switch p.code {
 	case opNewMaster:
-		return true, r.applyNewMaster(sender, p)
+		return needNow, r.applyNewMaster(sender, p)
 	case opMasterEnds:
 		if r.stream.master == sender || !r.anchored {
 			r.stream = stream{p.epoch, sender, true}
 		}
 		r.incoming = nil
-		return false, nil
+		return needNothing, nil
 	case opOrigins:
 		if p.first {
 			r.lines, r.table = nil, true
 		}
 		r.lines = append(r.lines, p.lines...)
-		return false, nil
+		return needNothing, nil
 	case opPosition:
-		return true, r.applyPosition(sender, p)
+		return needNow, r.applyPosition(sender, p)
 	case opNeedPosition:
 		delete(r.joiners, sender)
-		return false, nil
+		return needNothing, nil
 	}
 	if !r.anchored {
-		return false, nil // before its baseline: not of this copy's part of the queue
+		return needNothing, nil // before its baseline: not of this copy's part of the queue
 	}
 	if sender != r.stream.master || r.stream.ended {
-		return false, r.defect(fmt.Sprintf("operation %d of %s, which is not the master of epoch %d", p.code, sender.Node, r.stream.epoch))
+		return needNothing, r.defect(fmt.Sprintf("operation %d of %s, which is not the master of epoch %d", p.code, sender.Node, r.stream.epoch))
 	}
 	switch p.code {
 	case opPublish:
-		return p.msg.Persistent, r.applyPublish(p)
+		return needFor(p.msg.Persistent, needNow), r.applyPublish(p)
 	case opRemove:
 		return r.applyRemove(p)
 	case opDelivered:
 		if _, err := r.q.SetDelivered(p.ranges); err != nil {
-			return false, r.failed("mark as delivered", err)
+			return needNothing, r.failed("mark as delivered", err)
 		}
-		return false, nil
+		return needNothing, nil
 	case opOriginOpened:
-		return false, r.open(p.ref, p.number, p.id)
+		return needNothing, r.open(p.ref, p.number, p.id)
 	}
 	if p.code == opSyncStart {
 		r.applySyncStart(sender, p)
-		return false, nil
+		return needNothing, nil
 	}
 	if p.code == opSyncEnd {
-		return r.applySyncEnd(p)
+		now, err := r.applySyncEnd(p)
+		return needFor(now, needNow), err
 	}
 	s := r.origin.byRef[p.ref]
 	switch {
 	case s == nil:
-		return false, r.defect(fmt.Sprintf("operation %d of an unknown origin %d", p.code, p.ref))
+		return needNothing, r.defect(fmt.Sprintf("operation %d of an unknown origin %d", p.code, p.ref))
 	case p.code == opRefused && p.number != s.Number+1:
-		return false, r.defect(fmt.Sprintf("number %d of origin %d was refused after %d", p.number, p.ref, s.Number))
+		return needNothing, r.defect(fmt.Sprintf("number %d of origin %d was refused after %d", p.number, p.ref, s.Number))
 	case p.code == opRefused:
-		return false, r.refuse(s, p.number)
+		return needNothing, r.refuse(s, p.number)
 	}
-	return false, r.close(s)
+	return needNothing, r.close(s)
 }
 
 // applyNewMaster begins an epoch. It counts as persisted when all that this copy holds is durable (gm.md).
@@ -125,14 +126,14 @@ func (r *Replica) applyPublish(p *op) error {
 	return nil
 }
 
-func (r *Replica) applyRemove(p *op) (need bool, err error) {
+func (r *Replica) applyRemove(p *op) (need, error) {
 	n, persistent, err := r.drop(p.ranges)
 	if err != nil {
-		return false, err
+		return needNothing, err
 	}
 	r.entomb(p.ranges)
 	r.missing = max(0, r.missing-max(0, p.count-n))
-	return persistent > 0, nil
+	return needFor(persistent > 0, needSoon), nil
 }
 
 // drop removes from the store, and says how many messages, and how many persistent ones, that were.

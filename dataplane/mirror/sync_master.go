@@ -111,7 +111,7 @@ func (r *Replica) startRun() error {
 	for _, m := range to {
 		r.run.targets[m] = &target{baseline: r.joiners[m].baseline}
 	}
-	return r.cast(gm.Control, encodeSyncStart(r.run.id, to), false)
+	return r.cast(gm.Control, encodeSyncStart(r.run.id, to), needNothing)
 }
 
 // endRun tells which mirrors are synchronised; with flagOver the run is over.
@@ -127,7 +127,7 @@ func (r *Replica) endRun(done []gm.Member, flags uint64) error {
 	if len(done) > 0 {
 		class = gm.Barrier
 	}
-	if err := r.cast(class, encodeSyncEnd(id, flags, done), len(done) > 0); err != nil {
+	if err := r.cast(class, encodeSyncEnd(id, flags, done), needFor(len(done) > 0, needNow)); err != nil {
 		return err
 	}
 	for _, m := range done {

@@ -27,6 +27,7 @@ const (
 	OpRemove
 	OpRename
 	OpSyncDir
+	OpAllocate
 )
 
 // Op is one operation about to happen in a Mem.

@@ -204,6 +204,27 @@ func (f *memFile) Sync() error {
 	return nil
 }
 
+func (f *memFile) Allocate(end int64) error {
+	f.m.mu.Lock()
+	defer f.m.mu.Unlock()
+	if err := errors.Join(f.alive(), f.m.check(OpAllocate, f.path, end, 0)); err != nil {
+		return err
+	}
+	old := int64(len(f.n.data))
+	grow := end - old
+	switch {
+	case grow <= 0:
+		return nil
+	case f.m.limit > 0 && f.m.used+grow > f.m.limit:
+		return fmt.Errorf("allocate for %s: %w", f.path, unix.ENOSPC)
+	}
+	f.m.used += grow
+	w := memWrite{off: old, data: make([]byte, grow)}
+	f.n.writes = append(f.n.writes, w)
+	f.n.data = w.apply(f.n.data)
+	return nil
+}
+
 func (f *memFile) Truncate(size int64) error {
 	f.m.mu.Lock()
 	defer f.m.mu.Unlock()

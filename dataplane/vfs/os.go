@@ -26,6 +26,19 @@ func (f osFile) Sync() error {
 	}
 }
 
+func (f osFile) Allocate(end int64) error {
+	for {
+		err := unix.Fallocate(int(f.Fd()), 0, 0, end)
+		switch {
+		case errors.Is(err, unix.EINTR):
+			continue
+		case err != nil:
+			return fmt.Errorf("allocate %d bytes for %s: %w", end, f.Name(), err)
+		}
+		return nil
+	}
+}
+
 func (f osFile) Size() (int64, error) {
 	st, err := f.Stat()
 	if err != nil {

@@ -12,6 +12,10 @@ type File interface {
 	// Sync makes the file's content and size durable (fdatasync), not its name: see FS.SyncDir. After an error nothing is
 	// known about what is durable, and another Sync proves nothing.
 	Sync() error
+	// Allocate makes the file at least end bytes large, with room on the disk for all of it; what is new reads as zeroes. It saves
+	// a Sync of what is then written there the file's metadata. errors.ErrUnsupported where the file system cannot; after any
+	// error the size is unknown.
+	Allocate(end int64) error
 	// Truncate sets the size in bytes.
 	Truncate(size int64) error
 	// Size in bytes.

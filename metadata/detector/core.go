@@ -1,6 +1,7 @@
 package detector
 
 import (
+	"math"
 	"time"
 
 	"warren/metadata/state"
@@ -125,11 +126,18 @@ func (c *core) takeGrant(now time.Duration, p *peer, h heartbeat) {
 
 // held says whether this node holds an unexpired lease from that incarnation.
 func (c *core) held(now time.Duration, of state.Place) bool {
+	return now < c.heldUntil(of)
+}
+
+// heldUntil is when the lease from a member ends that this node holds, 0 if it holds none; never for the node itself.
+func (c *core) heldUntil(of state.Place) time.Duration {
 	if of.Node == c.self {
-		return true
+		return math.MaxInt64
 	}
-	p := c.peers[of.Node]
-	return p != nil && p.leaseOf == of.Incarnation && now < p.leaseUntil
+	if p := c.peers[of.Node]; p != nil && p.leaseOf == of.Incarnation {
+		return p.leaseUntil
+	}
+	return 0
 }
 
 // outstanding is how long a grant of this node to that incarnation still runs; 0 if none does. A process that has just

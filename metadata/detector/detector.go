@@ -217,6 +217,14 @@ func (d *Detector) Held(node string, incarnation uint64) bool {
 	return d.core.held(d.cfg.Clock(), state.Place{Node: node, Incarnation: incarnation})
 }
 
+// HeldUntil is the moment, by Config's clock, until which Held is true unless the lease is renewed; 0 if there is none. A caller
+// that asks about several members reads the clock once.
+func (d *Detector) HeldUntil(node string, incarnation uint64) time.Duration {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	return d.core.heldUntil(state.Place{Node: node, Incarnation: incarnation})
+}
+
 // OutstandingTo is how long a grant of this node to that incarnation still runs, 0 if none does.
 func (d *Detector) OutstandingTo(node string, incarnation uint64) time.Duration {
 	d.mu.RLock()

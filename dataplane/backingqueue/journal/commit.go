@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"errors"
 	"fmt"
 
 	"warren/dataplane/backingqueue"
@@ -73,6 +74,7 @@ func (j *Journal) write(chunks []chunk) error {
 			}
 			rotated = true
 		}
+		j.reserve(c.file, c.off+int64(len(c.buf)))
 		if _, err := c.file.f.WriteAt(c.buf, c.off); err != nil {
 			return fmt.Errorf("write journal file %d: %w", c.file.ID, err)
 		}
@@ -100,7 +102,38 @@ func (j *Journal) write(chunks []chunk) error {
 	return nil
 }
 
+// reserve allocates the file ahead, up to its bound. Where that fails the file is written as it is: a disk that has no room for
+// what is written says so itself.
+func (j *Journal) reserve(file *File, end int64) {
+	if end <= file.allocated || file.refused {
+		return
+	}
+	ahead := max(end, min(end+allocate, j.o.FileSize))
+	if err := file.f.Allocate(ahead); err != nil {
+		file.refused = true
+		j.o.Log.Debug("a journal file cannot be allocated ahead", "file", file.ID, "err", err)
+	}
+	file.allocated = ahead
+}
+
+// trim gives back what was allocated and not used, once nothing more is written to the file: only the newest file of a
+// journal ends in zeroes.
+func (j *Journal) trim(file *File) error {
+	if file == nil || file.allocated == 0 {
+		return nil
+	}
+	file.allocated = 0
+	if err := errors.Join(file.f.Truncate(file.size.Load()), file.f.Sync()); err != nil {
+		return fmt.Errorf("end journal file %d: %w", file.ID, err)
+	}
+	return nil
+}
+
+// create begins a file, after the one before it has got its end.
 func (j *Journal) create(file *File) error {
+	if err := j.trim(j.writing); err != nil {
+		return err
+	}
 	f, err := j.o.FS.Create(j.path(file.ID))
 	if err != nil {
 		return fmt.Errorf("begin journal file %d: %w", file.ID, err)
@@ -108,14 +141,14 @@ func (j *Journal) create(file *File) error {
 	j.files.Lock()
 	file.f = f
 	j.files.Unlock()
+	j.writing = file
 	return nil
 }
 
 // finish ends the last file with a mark, so that damage in its last batch can be told from a torn end.
 func (j *Journal) finish() {
 	if j.cur != nil && j.cur.f != nil {
-		off := j.cur.size.Load()
-		if err := j.write([]chunk{{file: j.cur, off: off, buf: record.AppendMark(nil, uint64(j.cur.ID), off)}}); err != nil {
+		if err := j.end(j.cur); err != nil {
 			j.Fail(err)
 		}
 	}
@@ -123,6 +156,16 @@ func (j *Journal) finish() {
 	j.doneGen = j.gen
 	j.flushed.Broadcast()
 	j.mu.Unlock()
+}
+
+func (j *Journal) end(file *File) error {
+	off := file.size.Load()
+	mark := record.AppendMark(nil, uint64(file.ID), off)
+	if err := j.write([]chunk{{file: file, off: off, buf: mark}}); err != nil {
+		return err
+	}
+	file.size.Add(int64(len(mark)))
+	return j.trim(file)
 }
 
 // Fail ends the journal because of err, its own or that of something that must not go on without it: what was put and is

@@ -96,7 +96,7 @@ func (j *Journal) inspect(visit Visit) (holes []Hole, err error) {
 		}
 		for _, h := range bad {
 			if h.Torn && last {
-				if err := j.cut(file, h); err != nil {
+				if err := j.cut(file, h, blank(b[h.From:h.To])); err != nil {
 					return nil, err
 				}
 				continue
@@ -120,13 +120,25 @@ func (j *Journal) discard(file *File) error {
 	return nil
 }
 
-func (j *Journal) cut(file *File, h record.Hole) error {
-	j.o.Log.Warn("cutting the torn end of the journal", "file", j.path(file.ID), "at", h.From, "bytes", h.To-h.From)
+// cut ends the newest file before a torn batch, or before what was allocated ahead and not written.
+func (j *Journal) cut(file *File, h record.Hole, zeroes bool) error {
+	if !zeroes {
+		j.o.Log.Warn("cutting the torn end of the journal", "file", j.path(file.ID), "at", h.From, "bytes", h.To-h.From)
+	}
 	if err := errors.Join(file.f.Truncate(h.From), file.f.Sync()); err != nil {
 		return fmt.Errorf("cut journal file %d at %d: %w", file.ID, h.From, err)
 	}
 	file.size.Store(h.From)
 	return nil
+}
+
+func blank(b []byte) bool {
+	for _, x := range b {
+		if x != 0 {
+			return false
+		}
+	}
+	return true
 }
 
 func (j *Journal) content(file *File, b []byte) ([]byte, error) {

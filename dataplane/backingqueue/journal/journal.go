@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"warren/dataplane/backingqueue"
 	"warren/dataplane/backingqueue/record"
@@ -20,6 +21,10 @@ const (
 	chunkSize = 1 << 20
 	// keepChunks is how many empty buffers are kept for the next batches.
 	keepChunks = 8
+	// allocate is how much of a file is allocated ahead of what is written.
+	allocate = 1 << 20
+	// soonWithin bounds the wait of SyncSoon.
+	soonWithin = 5 * time.Millisecond
 	// pushAt is how much unsynced content starts a commit that nobody asked for.
 	pushAt = 4 << 20
 )
@@ -61,6 +66,10 @@ type File struct {
 	size atomic.Int64 // as put
 	live atomic.Int64 // entries that some queue still has here
 	f    vfs.File     // nil until the committer made it; guarded by Journal.files
+
+	// Of the committer: what was allocated, 0 if nothing was; whether the file system refused.
+	allocated int64
+	refused   bool
 }
 
 // chunk is a part of a batch: a piece of one file.
@@ -93,8 +102,11 @@ type Journal struct {
 	gen      uint64 // number of the batch being gathered
 	doneGen  uint64 // of the last batch that is durable
 	kicked   bool
+	soon     bool // timer runs
+	timer    *time.Timer
 	closing  bool
 	err      error
+	writing  *File // of the committer: what it wrote last
 
 	files struct {
 		sync.RWMutex
@@ -228,6 +240,30 @@ func (j *Journal) Sync() {
 	j.mu.Unlock()
 }
 
+// SyncSoon asks for the same within soonWithin.
+func (j *Journal) SyncSoon() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.soon || j.kicked || j.closing || j.err != nil {
+		return
+	}
+	j.soon = true
+	if j.timer == nil {
+		j.timer = time.AfterFunc(soonWithin, j.soonOver)
+		return
+	}
+	j.timer.Reset(soonWithin)
+}
+
+// soonOver commits what no other sync has taken along.
+func (j *Journal) soonOver() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.soon = false; len(j.chunks) > 0 || len(j.streams) > 0 {
+		j.kick()
+	}
+}
+
 // Flush commits everything put so far and waits for it.
 func (j *Journal) Flush() error {
 	j.mu.Lock()
@@ -273,6 +309,9 @@ func (j *Journal) Close() error {
 	if !j.closing {
 		j.closing = true
 		j.wake.Signal()
+		if j.timer != nil {
+			j.timer.Stop() // if it has fired it finds nothing to do
+		}
 	}
 	j.mu.Unlock()
 	<-j.done

@@ -4,8 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"warren/dataplane/backingqueue"
 	"warren/dataplane/backingqueue/record"
@@ -138,4 +141,97 @@ func TestMissingFile(t *testing.T) {
 	if err != nil || fmt.Sprint(holes) != "[{2 0 0}]" {
 		t.Fatalf("%v %v", holes, err)
 	}
+}
+
+// TestAllocatedAhead: the file that is written has room ahead; a crash leaves zeroes there, which are cut without a loss; a
+// file that is full and the last one of an orderly end have none.
+func TestAllocatedAhead(t *testing.T) {
+	fsys := vfs.NewMem()
+	size := func(j *Journal, id uint32) int64 {
+		t.Helper()
+		b, err := vfs.ReadFile(fsys, j.Path(id))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return int64(len(b))
+	}
+	put := func(j *Journal, n int) {
+		t.Helper()
+		for range n {
+			if _, err := j.Put(NewStream(nil), 1, payload(1), make([]byte, 1000), false); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := j.Flush(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	j := testJournal(t, fsys, 3<<20, nil)
+	put(j, 10)
+	if n := size(j, 1); n < allocate {
+		t.Errorf("a file with %d bytes has room for %d", j.Files()[0].Size, n)
+	}
+	put(j, 4000)
+	if files := j.Files(); len(files) != 2 || size(j, 1) != files[0].Size || size(j, 2) <= files[1].Size {
+		t.Errorf("files %v, on disk %d and %d", files, size(j, 1), size(j, 2))
+	}
+	if err := fsys.SyncDir("."); err != nil {
+		t.Fatal(err)
+	}
+	fsys.Crash(rand.New(rand.NewPCG(1, 2)))
+	n := 0
+	j, holes, err := Load(Options{FS: fsys, Dir: "j", FileSize: 3 << 20, Log: slog.New(slog.DiscardHandler)}, func(Pos, []byte) error { n++; return nil })
+	if err != nil || len(holes) > 0 || n != 4010 {
+		t.Fatalf("after the crash: %d records, holes %v, %v", n, holes, err)
+	}
+	j.Start()
+	put(j, 1)
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range j.Files() {
+		if size(j, f.ID) != f.Size {
+			t.Errorf("file %d has %d bytes, on disk %d", f.ID, f.Size, size(j, f.ID))
+		}
+	}
+	if n := size(j, 3); n > 2000 {
+		t.Errorf("the last file ends at %d", n)
+	}
+}
+
+// TestSyncSoon: it comes within its bound, and not at all where another sync has done it.
+func TestSyncSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := testJournal(t, vfs.NewMem(), 0, nil)
+		durable := make(chan uint64, 4)
+		s := NewStream(func(lsn uint64) { durable <- lsn })
+		put := func(lsn uint64) {
+			t.Helper()
+			if _, err := j.Put(s, lsn, payload(lsn), nil, false); err != nil {
+				t.Fatal(err)
+			}
+		}
+		start := time.Now()
+		put(1)
+		j.SyncSoon()
+		if lsn := <-durable; lsn != 1 || time.Since(start) != soonWithin {
+			t.Errorf("%d durable after %v", lsn, time.Since(start))
+		}
+		put(2)
+		j.SyncSoon()
+		j.Sync()
+		if start = time.Now(); <-durable != 2 || time.Since(start) != 0 {
+			t.Errorf("a sync waited %v", time.Since(start))
+		}
+		synctest.Wait()
+		syncs := j.Metrics().Syncs
+		time.Sleep(2 * soonWithin)
+		synctest.Wait()
+		if n := j.Metrics().Syncs; n != syncs {
+			t.Errorf("%d syncs for nothing", n-syncs)
+		}
+		if err := j.Close(); err != nil {
+			t.Fatal(err)
+		}
+	})
 }

@@ -196,6 +196,9 @@ func (h *handle) SetMeta(meta []byte) (backingqueue.LSN, error) {
 // Sync implements backingqueue.Queue.
 func (h *handle) Sync() { h.q.st.j.Sync() }
 
+// SyncSoon implements backingqueue.Queue.
+func (h *handle) SyncSoon() { h.q.st.j.SyncSoon() }
+
 // Durable implements backingqueue.Queue.
 func (h *handle) Durable() backingqueue.LSN { return backingqueue.LSN(h.stream.Durable()) }
 

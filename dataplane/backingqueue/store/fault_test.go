@@ -179,7 +179,7 @@ func failOn(op vfs.Op, k vfs.OpKind) error {
 }
 
 func TestFullDiskIsFatal(t *testing.T) {
-	r := newRig(t, Options{})
+	r := newRig(t, Options{JournalFileSize: 16 << 10}) // beyond what is allocated ahead
 	q, _ := r.open(1)
 	r.fill(q, 1, 10, 50)
 	r.flush()
@@ -188,7 +188,7 @@ func TestFullDiskIsFatal(t *testing.T) {
 		t.Fatalf("usage %+v %v", u, err)
 	}
 	r.fs.Limit(8 << 10)
-	r.fill(q, 11, 100, 200)
+	r.fill(q, 11, 200, 200)
 	q.Sync()
 	if err := <-r.fatal; !errors.Is(err, unix.ENOSPC) {
 		t.Fatalf("OnFatal got %v", err)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -27,6 +28,8 @@ type options struct {
 	batches    ints
 	bodies     ints
 	strategies words
+	victims    words
+	peerRuns   int
 	kinds      words
 	peers      words
 	uris       words // a cluster that runs already
@@ -53,11 +56,12 @@ var usage = `usage: warren-bench MEASUREMENT [flags]
 
   throughput   as fast as the confirm window allows
   latency      at a fixed rate (--rate), or with --rate 0 and -c 1 one message at a time
-  failover     the master's node is killed (--failure kill) or stopped (stop) under load
+  failover     the master's node is killed (--failure kill), stopped (stop) or falls silent (partition) under load
   sync         a queue's mirrors are synchronised under load
   rolling      every node in turn is stopped in good order and started again under load
-  ring         the ring alone, without AMQP and storage
+  ring         the ring alone, without AMQP and storage; an argument is a pattern of its benchmarks
   report       tables and pictures of the JSON files that are named
+  suite        several of these one after the other, and a page with all results: the short set, or --full
 
 Each measurement takes -h.
 `
@@ -107,7 +111,8 @@ func (o *options) set(stderr io.Writer) *flag.FlagSet {
 	fs.IntVar(&p.Queues, "queues", 1, "queues, spread over the nodes, each with -x producers and -y consumers")
 	fs.StringVar(&p.Connect, "connect", measure.ConnectMaster, "where clients connect: master (the queue's node) or other")
 	fs.Float64Var(&o.idle, "idle", 15, "seconds without a delivery after which a message counts as lost")
-	fs.StringVar(&p.Failure, "failure", measure.FailKill, "failover: kill or stop")
+	fs.StringVar(&p.Failure, "failure", measure.FailKill, "failover: kill, stop, or partition (SIGSTOP, SIGCONT afterwards; RabbitMQ's node is restarted)")
+	fs.Var(&o.victims, "victim", "failover: a list of leader and follower (of the metadata's Raft group), what the master's node is besides (Warren)")
 	fs.Var(&o.depths, "depth", "sync: messages in the queue, a list (default 100k)")
 	fs.Var(&o.bodies, "bodies", "sync: message sizes, a list (default -s)")
 	fs.Var(&o.batches, "batch-size", "sync: ha-sync-batch-size, a list; 0 is the broker's default")
@@ -116,6 +121,7 @@ func (o *options) set(stderr io.Writer) *flag.FlagSet {
 	fs.BoolVar(&p.Prove, "prove", true, "sync: kill the master afterwards and count what the promoted mirror has")
 	o.setClusters(fs)
 	fs.IntVar(&o.runs, "runs", 1, "how often each is measured; the targets take turns")
+	fs.IntVar(&o.peerRuns, "peer-runs", 0, "how often the peer is, if less")
 	fs.StringVar(&o.jsonFile, "json", "", "append the results to this `file`, one JSON object a line")
 	fs.StringVar(&o.pictures, "pictures", "", "draw SVG and PNG pictures into this `directory`")
 	return fs
@@ -175,8 +181,20 @@ func parse(measurement string, args []string, stderr io.Writer) (*options, error
 	if len(o.strategies) == 0 {
 		o.strategies = words{measure.StrategyDefault}
 	}
+	if len(o.victims) == 0 {
+		o.victims = words{measure.VictimAny}
+	}
+	if o.peerRuns == 0 {
+		o.peerRuns = o.runs
+	}
 	return o, o.check()
 }
+
+// What lists may hold.
+var (
+	victims    = []string{measure.VictimAny, measure.VictimLeader, measure.VictimFollower}
+	strategies = []string{measure.StrategyDefault, measure.StrategyOnline, measure.StrategyBlocking, measure.StrategyDelta}
+)
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
@@ -197,7 +215,10 @@ func (o *options) check() error {
 		{p.Queues >= 1 && p.Queues <= 1000, "--queues is from 1 to 1000"},
 		{o.flag == "persistent" || o.flag == "transient", "-f is persistent or transient"},
 		{p.Connect == measure.ConnectMaster || p.Connect == measure.ConnectOther, "--connect is master or other"},
-		{p.Failure == measure.FailKill || p.Failure == measure.FailStop, "--failure is kill or stop"},
+		{slices.Contains([]string{measure.FailKill, measure.FailStop, measure.FailPartition}, p.Failure), "--failure is kill, stop or partition"},
+		{!slices.ContainsFunc(o.victims, func(v string) bool { return !slices.Contains(victims, v) }), "--victim is a list of leader and follower"},
+		{!slices.ContainsFunc(o.strategies, func(s string) bool { return !slices.Contains(strategies, s) }), "--strategy is a list of online, blocking and delta"},
+		{o.peerRuns >= 0 && o.peerRuns <= o.runs, "--peer-runs is from 1 to --runs"},
 		{p.SideRate > 0, "--side-rate is more than 0"},
 		{o.runs >= 1, "--runs is at least 1"},
 		{o.nodes >= 1, "--nodes is at least 1"},

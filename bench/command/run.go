@@ -57,6 +57,8 @@ func dispatch(ctx context.Context, measurement string, args []string, stdout, st
 		run = measure.SyncRun
 	case "rolling":
 		run = measure.Rolling
+	case "suite":
+		return runSuite(ctx, args, stdout, stderr)
 	case "report", "ring":
 	case "help", "-h", "--help":
 		fmt.Fprint(stdout, usage)
@@ -72,7 +74,7 @@ func dispatch(ctx context.Context, measurement string, args []string, stdout, st
 	case "report":
 		return showFiles(o, stdout)
 	case "ring":
-		return runRing(ctx, o, stdout, stderr)
+		return runRing(ctx, o, commandLine(measurement, args), stdout, stderr)
 	}
 	s := &session{o: o, run: run, stdout: stdout, progress: newProgress(stderr), command: commandLine(measurement, args)}
 	return s.measure(ctx)
@@ -222,8 +224,9 @@ func (s *session) turns(ctx context.Context, targets []measure.Target) error {
 		for run := range s.o.runs {
 			for _, t := range targets {
 				done++
-				if t.Cluster.Name() != "warren" && w.Strategy != measure.StrategyDefault && w.Strategy != measure.StrategyDelta {
-					continue // a strategy is Warren's; elsewhere the default is measured
+				w, ok := s.workOf(t, w, run)
+				if !ok {
+					continue
 				}
 				err := s.one(ctx, t, w, run+1, fmt.Sprintf("%d/%d", done, total))
 				if ctx.Err() != nil {
@@ -239,12 +242,41 @@ func (s *session) turns(ctx context.Context, targets []measure.Target) error {
 	return failed
 }
 
+// workOf is what a target does of a work. Strategies and a Raft group beside the queues are Warren's: another broker does once
+// what Warren does several times.
+func (s *session) workOf(t measure.Target, w measure.Params, run int) (measure.Params, bool) {
+	if t.Cluster.Name() == "warren" {
+		return w, true
+	}
+	if run >= s.o.peerRuns {
+		return w, false
+	}
+	if w.Victim != measure.VictimAny {
+		if first := w.Victim == s.o.victims[0]; !first {
+			return w, false
+		}
+		w.Victim = measure.VictimAny
+	}
+	if w.Strategy != measure.StrategyDelta && w.Strategy != measure.StrategyDefault {
+		if first := w.Strategy == s.o.strategies[0]; !first {
+			return w, false
+		}
+		w.Strategy = measure.StrategyDefault
+	}
+	return w, true
+}
+
 // works are the parameters of each work: for most measurements one.
 func (s *session) works() []measure.Params {
-	if s.o.measurement != "sync" {
-		return []measure.Params{s.o.p}
-	}
 	var out []measure.Params
+	if s.o.measurement != "sync" {
+		for _, victim := range s.o.victims {
+			p := s.o.p
+			p.Victim = victim
+			out = append(out, p)
+		}
+		return out
+	}
 	for _, depth := range s.o.depths {
 		for _, body := range s.o.bodies {
 			for _, strategy := range s.o.strategies {
@@ -260,7 +292,7 @@ func (s *session) works() []measure.Params {
 }
 
 func (s *session) one(ctx context.Context, t measure.Target, p measure.Params, run int, place string) error {
-	stop := s.progress.begin(fmt.Sprintf("%s %s %s, %s, run %d", place, s.o.measurement, t.Cluster.Name(), t.Kind, run), p.Warmup+p.Duration)
+	stop := s.progress.begin(fmt.Sprintf("%s %s %s, %s, run %d", place, s.o.measurement, t.Cluster.Name(), t.Kind, run), about(s.o.measurement, p))
 	r, err := s.run(ctx, t, p)
 	stop()
 	if err != nil {
@@ -268,14 +300,33 @@ func (s *session) one(ctx context.Context, t measure.Target, p measure.Params, r
 	}
 	r.Run, r.Command, r.Machine = run, s.command, machine()
 	s.results = append(s.results, r)
-	if s.o.jsonFile == "" {
+	return s.o.save(r)
+}
+
+// save adds a result to the file.
+func (o *options) save(r *measure.Result) error {
+	if o.jsonFile == "" {
 		return nil
 	}
-	f, err := os.OpenFile(s.o.jsonFile, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	f, err := os.OpenFile(o.jsonFile, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return fmt.Errorf("open the file of results: %w", err)
 	}
 	return errors.Join(report.WriteJSON(f, r), f.Close())
+}
+
+// about is how long a measurement takes, for the progress bar.
+func about(measurement string, p measure.Params) time.Duration {
+	d := p.Warmup + p.Duration + 2*time.Second
+	switch measurement {
+	case "sync":
+		d += time.Duration(p.Depth)*30*time.Microsecond + 10*time.Second
+	case "failover":
+		d += 8 * time.Second
+	case "rolling":
+		d += 20 * time.Second
+	}
+	return d
 }
 
 // showFiles makes tables and pictures of results that were written before.
@@ -298,5 +349,5 @@ func showFiles(o *options, stdout io.Writer) error {
 	if o.pictures == "" {
 		return report.Table(stdout, all)
 	}
-	return report.Document(stdout, o.pictures, all)
+	return report.Document(stdout, o.pictures, all, nil)
 }

@@ -31,7 +31,7 @@ func deltaRun(ctx context.Context, t Target, p Params) (_ *Result, err error) {
 	if err != nil {
 		return nil, err
 	}
-	own, neighbour := startSide(g, t, queues[0], p, ConnectMaster), startSide(g, t, queues[1], p, ConnectMaster)
+	own, neighbour := startSide(g, t, queues[0], p, ConnectMaster, true), startSide(g, t, queues[1], p, ConnectMaster, false)
 	if err := g.Run(ctx, p.Warmup); err != nil {
 		return nil, err
 	}

@@ -8,15 +8,37 @@ import (
 
 	"warren/bench/ledger"
 	"warren/bench/load"
+	"warren/bench/peer"
 )
 
 // Failures.
 const (
 	FailKill = "kill" // SIGKILL
 	FailStop = "stop" // in good order
+	// FailPartition is a node that falls silent without a connection being closed: its process is stopped (SIGSTOP), as
+	// it would look to the others were its cable cut. It goes on after the measurement.
+	FailPartition = "partition"
 )
 
-const recoverLimit = 60 * time.Second // for a confirm and a delivery after the failure
+// Victims: whether the node that fails, which is always that of the queue's master, leads the metadata's Raft group as well.
+const (
+	VictimAny      = ""
+	VictimLeader   = "leader"
+	VictimFollower = "follower"
+)
+
+// leading is a cluster with a Raft group that decides about its queues.
+type leading interface {
+	Leader(ctx context.Context) (node int, err error)
+}
+
+// Leads tells whether the cluster can be asked for a victim.
+func (t Target) Leads() bool {
+	_, ok := t.Cluster.(leading)
+	return ok
+}
+
+const recoverLimit = 150 * time.Second // for a confirm and a delivery after the failure
 
 // FailoverRun lets a paced load run over clients of the surviving nodes, takes the node of the queue's master away in the
 // middle, and measures how long it takes until confirms and deliveries go on. Then it checks that nothing that was confirmed
@@ -25,7 +47,11 @@ func FailoverRun(ctx context.Context, t Target, p Params) (_ *Result, err error)
 	if t.Kind == Plain {
 		return nil, fmt.Errorf("failover of a queue that has one copy")
 	}
-	queues, err := prepare(ctx, t, "failover", 1)
+	home, err := victim(ctx, t, p.Victim)
+	if err != nil {
+		return nil, err
+	}
+	queues, err := prepareFrom(ctx, t, "failover", 1, home)
 	if err != nil {
 		return nil, err
 	}
@@ -53,10 +79,12 @@ func FailoverRun(ctx context.Context, t Target, p Params) (_ *Result, err error)
 	}
 	g.Cut()
 	began, before := time.Now(), g.Counts()
-	f, restart, err := fail(ctx, t, g, p, master)
-	if restart {
-		defer func() { err = errors.Join(err, t.Cluster.StartNode(ctx, master)) }()
+	led, err := leads(ctx, t, p.Victim, master)
+	if err != nil {
+		return nil, err
 	}
+	f, restore, err := fail(ctx, t, g, p, master)
+	defer func() { err = errors.Join(err, restore()) }()
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +102,7 @@ func FailoverRun(ctx context.Context, t Target, p Params) (_ *Result, err error)
 	}
 	r.Counts = g.Counts()
 	r.Failover = outcome(g, p.Failure, r.Counts)
-	r.Failover.FirstConfirm, r.Failover.FirstDelivery = f.FirstConfirm, f.FirstDelivery
+	r.Failover.FirstConfirm, r.Failover.FirstDelivery, r.Failover.Led = f.FirstConfirm, f.FirstDelivery, led
 	r.ConfirmSeries, r.DeliverSeries = points(g.Publishers[0].Series()), points(g.Consumers[0].Series())
 	return r, g.Verify(after.Confirmed)
 }
@@ -106,10 +134,46 @@ func masterOf(ctx context.Context, t Target, q queue) (int, error) {
 	return q.node, nil
 }
 
-// fail takes the master's node away and waits for a confirm and a delivery after that. restart says that the node is to be
-// started again.
-func fail(ctx context.Context, t Target, g *load.Group, p Params, master int) (f *Failover, restart bool, err error) {
+// victim is the node on which the queue is to be declared.
+func victim(ctx context.Context, t Target, which string) (int, error) {
+	if which == VictimAny {
+		return 0, nil
+	}
+	c, ok := t.Cluster.(leading)
+	if !ok {
+		return 0, fmt.Errorf("choose a node that is %s: %s has no Raft group beside its queues: %w", which, t.Cluster.Name(), peer.ErrUnsupported)
+	}
+	leader, err := c.Leader(ctx)
+	if err != nil || which == VictimLeader {
+		return leader, err
+	}
+	return (leader + 1) % len(t.Cluster.Nodes()), nil
+}
+
+// leads tells whether a node leads, and fails if it does not do what it was chosen for.
+func leads(ctx context.Context, t Target, which string, node int) (bool, error) {
+	c, ok := t.Cluster.(leading)
+	if !ok {
+		return false, nil
+	}
+	leader, err := c.Leader(ctx)
+	if err != nil {
+		return false, err
+	}
+	if led := leader == node; which == VictimAny || led == (which == VictimLeader) {
+		return led, nil
+	}
+	return false, fmt.Errorf("node %d was chosen as the Raft group's %s, and node %d leads now: %w", node+1, which, leader+1, ErrMoved)
+}
+
+// ErrMoved: what was to be measured changed while it was prepared.
+var ErrMoved = errors.New("the leader has changed")
+
+// fail takes the master's node away and waits for a confirm and a delivery after that. restore brings the node back.
+func fail(ctx context.Context, t Target, g *load.Group, p Params, master int) (f *Failover, restore func() error, err error) {
 	f = &Failover{Failure: p.Failure}
+	restore = func() error { return t.Cluster.StartNode(ctx, master) }
+	nothing := func() error { return nil }
 	mark := func(at time.Time) {
 		for _, p := range g.Publishers {
 			p.Mark(at)
@@ -128,17 +192,22 @@ func fail(ctx context.Context, t Target, g *load.Group, p Params, master int) (f
 	case FailStop:
 		mark(time.Now()) // the stop takes its time; the stall falls somewhere into it
 		_, err = t.Cluster.StopNode(ctx, master)
+	case FailPartition:
+		if at, err = t.Cluster.Pause(ctx, master); err == nil {
+			mark(at)
+		}
+		restore = func() error { return t.Cluster.Resume(ctx, master) }
 	default:
-		return nil, false, fmt.Errorf("unknown failure %q", p.Failure)
+		return nil, nothing, fmt.Errorf("unknown failure %q", p.Failure)
 	}
 	if err != nil {
-		return nil, false, err
+		return nil, nothing, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, recoverLimit)
+	limited, cancel := context.WithTimeout(ctx, recoverLimit)
 	defer cancel()
-	confirm, delivery, err := awaitMark(ctx, g)
+	confirm, delivery, err := awaitMark(limited, g)
 	f.FirstConfirm, f.FirstDelivery = ms(confirm), ms(delivery)
-	return f, true, err
+	return f, restore, err
 }
 
 func awaitMark(ctx context.Context, g *load.Group) (confirm, delivery time.Duration, err error) {

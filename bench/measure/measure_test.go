@@ -20,8 +20,10 @@ type fakeCluster struct {
 	queue  func(name string) peer.Queue
 	onSync func()
 	killed int
+	victim int // the node that was killed last
 
-	startedAgain int
+	startedAgain    int
+	paused, resumed int
 }
 
 func (c *fakeCluster) Name() string    { return "fake" }
@@ -46,9 +48,18 @@ func (c *fakeCluster) Sync(context.Context, string) (began, ended time.Time, err
 	return began, time.Now().Add(time.Millisecond), nil
 }
 
-func (c *fakeCluster) Kill(context.Context, int) (time.Time, error) {
+func (c *fakeCluster) Kill(_ context.Context, node int) (time.Time, error) {
 	c.killed++
+	c.victim = node
 	return time.Now(), nil
+}
+func (c *fakeCluster) Pause(context.Context, int) (time.Time, error) {
+	c.paused++
+	return time.Now(), nil
+}
+func (c *fakeCluster) Resume(context.Context, int) error {
+	c.resumed++
+	return nil
 }
 func (c *fakeCluster) StopNode(context.Context, int) (time.Time, error) { return time.Now(), nil }
 func (c *fakeCluster) StartNode(context.Context, int) error {
@@ -249,5 +260,71 @@ func TestRolling(t *testing.T) {
 				t.Errorf("%+v", r.Counts)
 			}
 		})
+	}
+}
+
+// ledCluster has a Raft group beside its queues; leaders are who leads it, one answer after the other.
+type ledCluster struct {
+	*fakeCluster
+	leaders []int
+}
+
+func (c *ledCluster) Leader(context.Context) (int, error) {
+	n := c.leaders[0]
+	if len(c.leaders) > 1 {
+		c.leaders = c.leaders[1:]
+	}
+	return n, nil
+}
+
+// The victim is chosen by what it is in the Raft group, the result says what it was, and a leader that moves in between spoils the
+// run instead of standing under the wrong name.
+func TestVictim(t *testing.T) {
+	for _, tc := range []struct {
+		victim  string
+		leaders []int
+		killed  int
+		led     bool
+		want    error
+	}{
+		{VictimLeader, []int{2}, 2, true, nil},
+		{VictimFollower, []int{2}, 0, false, nil},
+		{VictimAny, []int{0}, 0, true, nil},
+		{VictimLeader, []int{2, 1}, 0, false, ErrMoved},
+	} {
+		tg, c := target(t, fakebroker.Faults{}, Mirrored)
+		tg.Cluster = &ledCluster{c, tc.leaders}
+		p := params()
+		p.Victim = tc.victim
+		r, err := FailoverRun(t.Context(), tg, p)
+		if !errors.Is(err, tc.want) || (err == nil) != (tc.want == nil) {
+			t.Errorf("%+v: error %v", tc, err)
+		}
+		if err == nil && (c.victim != tc.killed || r.Failover.Led != tc.led || c.startedAgain != 1) {
+			t.Errorf("%+v: node %d was killed, %+v", tc, c.victim, r.Failover)
+		}
+	}
+	tg, _ := target(t, fakebroker.Faults{}, Mirrored)
+	p := params()
+	p.Victim = VictimLeader
+	if _, err := FailoverRun(t.Context(), tg, p); !errors.Is(err, peer.ErrUnsupported) {
+		t.Errorf("without a Raft group: %v", err)
+	}
+}
+
+func TestPartition(t *testing.T) {
+	for _, tc := range []struct {
+		faults fakebroker.Faults
+		want   error
+	}{{fakebroker.Faults{}, nil}, {fakebroker.Faults{Lose: 70}, load.ErrLost}} {
+		tg, c := target(t, tc.faults, Mirrored)
+		p := params()
+		p.Failure = FailPartition
+		if _, err := FailoverRun(t.Context(), tg, p); !errors.Is(err, tc.want) || (err == nil) != (tc.want == nil) {
+			t.Errorf("error %v, want %v", err, tc.want)
+		}
+		if c.paused != 1 || c.resumed != 1 || c.killed != 0 || c.startedAgain != 0 {
+			t.Errorf("paused %d, resumed %d, killed %d, started %d", c.paused, c.resumed, c.killed, c.startedAgain)
+		}
 	}
 }

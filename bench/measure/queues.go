@@ -70,6 +70,11 @@ func remove(uri, name string) error {
 
 // prepare declares n queues of the target's kind, spread over the nodes, and waits until all copies are there and synchronised.
 func prepare(ctx context.Context, t Target, what string, n int) ([]queue, error) {
+	return prepareFrom(ctx, t, what, n, 0)
+}
+
+// prepareFrom is prepare with the first queue on that node.
+func prepareFrom(ctx context.Context, t Target, what string, n, first int) ([]queue, error) {
 	nodes := t.Cluster.Nodes()
 	if t.Kind == Mirrored {
 		err := t.Cluster.SetPolicy(ctx, policyName, `^bench\.mirrored\.`, `{"ha-mode":"all","ha-sync-mode":"automatic"}`)
@@ -79,7 +84,7 @@ func prepare(ctx context.Context, t Target, what string, n int) ([]queue, error)
 	}
 	var out []queue
 	for i := range n {
-		q := queue{name: fmt.Sprintf("%s%s.%s.%d", namePrefix, t.Kind, what, i+1), node: i % len(nodes)}
+		q := queue{name: fmt.Sprintf("%s%s.%s.%d", namePrefix, t.Kind, what, i+1), node: (first + i) % len(nodes)}
 		if err := declare(nodes[q.node].URI, q.name, t.Kind); err != nil {
 			return nil, err
 		}

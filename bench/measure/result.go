@@ -57,7 +57,8 @@ type Params struct {
 	// Idle is how long nothing may arrive before what is missing counts as lost.
 	Idle time.Duration `json:"-"`
 
-	Failure string `json:"failure,omitempty"` // failover: kill or stop
+	Failure string `json:"failure,omitempty"` // failover: kill, stop or partition
+	Victim  string `json:"victim,omitempty"`  // failover: leader or follower of the metadata's Raft group; empty: any
 
 	Depth     int     `json:"depth,omitempty"`      // sync
 	BatchSize int     `json:"batch_size,omitempty"` // sync; 0: the broker's default
@@ -128,14 +129,22 @@ type Result struct {
 
 	Failover *Failover `json:"failover,omitempty"`
 	Sync     *Sync     `json:"sync,omitempty"`
+	Ring     *Ring     `json:"ring,omitempty"`
 
 	ConfirmSeries []Point `json:"confirm_series,omitempty"`
 	DeliverSeries []Point `json:"deliver_series,omitempty"`
 }
 
+// Ring is one benchmark of the ring by itself.
+type Ring struct {
+	Name    string             `json:"name"`
+	Figures map[string]float64 `json:"figures"` // by unit
+}
+
 // Failover is what a failure cost.
 type Failover struct {
 	Failure       string  `json:"failure"`
+	Led           bool    `json:"led"`               // the node that went was the leader of the metadata's Raft group, too
 	FirstConfirm  float64 `json:"first_confirm_ms"`  // from the failure to the first confirm of a message that was due after it
 	FirstDelivery float64 `json:"first_delivery_ms"` // the same for deliveries
 	Lost          uint64  `json:"lost"`

@@ -36,9 +36,11 @@ var ErrNothingToSync = errors.New("the mirrors were synchronised already")
 
 // Beside is what the clients of one queue saw before and during the synchronisation.
 type Beside struct {
-	ConfirmBefore   Latency `json:"confirm_before"`
-	ConfirmDuring   Latency `json:"confirm_during"`
-	DeliverBefore   Latency `json:"deliver_before"` // from the credit to the delivery that it lets through
+	ConfirmBefore Latency `json:"confirm_before"`
+	ConfirmDuring Latency `json:"confirm_during"`
+	// Of the queue that is synchronised, which is never empty: from the credit to the delivery that it lets through. Of the
+	// neighbour, which is empty but for what is under way: from the moment that the message was due to its delivery.
+	DeliverBefore   Latency `json:"deliver_before"`
 	DeliverDuring   Latency `json:"deliver_during"`
 	ConfirmedBefore float64 `json:"confirmed_per_s_before"`
 	ConfirmedDuring float64 `json:"confirmed_per_s_during"`
@@ -68,16 +70,25 @@ type side struct {
 	p *load.Publisher
 	c *load.Consumer
 
+	endToEnd bool
+
 	confirms, waits *hist.Hist // before
 	rate            float64
 	since           time.Time
 	confirmed       uint64
 }
 
-func startSide(g *load.Group, t Target, q queue, p Params, connect string) *side {
+// startSide starts them. Deliveries of a queue with a backlog are paced, and the wait for each is measured; of an empty one they
+// follow the publisher's pace, and it is measured from end to end: there a wait for credit's delivery would be a wait for the
+// publisher.
+func startSide(g *load.Group, t Target, q queue, p Params, connect string, backlog bool) *side {
 	addresses := uris(t, q, connect)
-	s := &side{since: time.Now()}
-	s.c = g.Consume(load.ConsumerConfig{URIs: addresses, Queue: q.name, Prefetch: sidePrefetch, AckEvery: 1, Rate: p.SideRate})
+	s := &side{since: time.Now(), endToEnd: !backlog}
+	cfg := load.ConsumerConfig{URIs: addresses, Queue: q.name, Prefetch: sidePrefetch, AckEvery: 1}
+	if backlog {
+		cfg.Rate = p.SideRate
+	}
+	s.c = g.Consume(cfg)
 	s.p = g.Publish(load.PublisherConfig{
 		URIs: addresses, Queue: q.name, Size: p.Size, Persistent: p.Persistent, Window: max(1, int(p.SideRate)*60), Rate: p.SideRate,
 	})
@@ -89,7 +100,10 @@ func (s *side) cut() (confirms, waits *hist.Hist, rate float64) {
 	now, n := time.Now(), s.p.Book().Counts().Confirmed
 	rate = float64(n-s.confirmed) / now.Sub(s.since).Seconds()
 	s.since, s.confirmed = now, n
-	_, waits = s.c.Cut()
+	endToEnd, waits := s.c.Cut()
+	if s.endToEnd {
+		waits = endToEnd
+	}
 	return s.p.Cut(), waits, rate
 }
 
@@ -129,7 +143,7 @@ func SyncRun(ctx context.Context, t Target, p Params) (_ *Result, err error) {
 		return nil, err
 	}
 	// Not on the first node: it is killed for the proof.
-	own, neighbour := startSide(g, t, queues[0], p, ConnectOther), startSide(g, t, queues[1], p, ConnectOther)
+	own, neighbour := startSide(g, t, queues[0], p, ConnectOther, true), startSide(g, t, queues[1], p, ConnectOther, false)
 	if err := g.Run(ctx, min(time.Second, p.Warmup)); err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package peer
 import (
 	"context"
 	"fmt"
+	"syscall"
 	"time"
 )
 
@@ -47,6 +48,20 @@ func (c *named) Kill(_ context.Context, node int) (time.Time, error) {
 		return time.Time{}, fmt.Errorf("kill node %d of %s: its process was not named: %w", node+1, c.name, ErrUnsupported)
 	}
 	return killProcess(c.pids[node])
+}
+
+// Pause implements Cluster.
+func (c *named) Pause(_ context.Context, node int) (time.Time, error) {
+	if node >= len(c.pids) {
+		return time.Time{}, fmt.Errorf("pause node %d of %s: its process was not named: %w", node+1, c.name, ErrUnsupported)
+	}
+	return signal(c.pids[node], syscall.SIGSTOP)
+}
+
+// Resume implements Cluster.
+func (c *named) Resume(_ context.Context, node int) error {
+	_, err := signal(c.pids[node], syscall.SIGCONT)
+	return err
 }
 
 func (c *named) StopNode(context.Context, int) (time.Time, error) {

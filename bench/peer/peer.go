@@ -33,6 +33,10 @@ type Cluster interface {
 	Sync(ctx context.Context, queue string) (began, ended time.Time, err error)
 	// Kill is SIGKILL; at is the moment just before it.
 	Kill(ctx context.Context, node int) (at time.Time, err error)
+	// Pause makes a node fall silent with its connections open (SIGSTOP); at is the moment just before it. Resume brings
+	// it back into the cluster.
+	Pause(ctx context.Context, node int) (at time.Time, err error)
+	Resume(ctx context.Context, node int) error
 	StopNode(ctx context.Context, node int) (at time.Time, err error)
 	StartNode(ctx context.Context, node int) error
 	// Shutdown stops what was started for the measurement.
@@ -161,10 +165,13 @@ func nodesOf(s string) []string {
 	return out
 }
 
-func killProcess(pid int) (time.Time, error) {
+func killProcess(pid int) (time.Time, error) { return signal(pid, syscall.SIGKILL) }
+
+// signal gives the moment just before it.
+func signal(pid int, s syscall.Signal) (time.Time, error) {
 	at := time.Now()
-	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-		return at, fmt.Errorf("kill process %d: %w", pid, err)
+	if err := syscall.Kill(pid, s); err != nil {
+		return at, fmt.Errorf("send signal %v to process %d: %w", s, pid, err)
 	}
 	return at, nil
 }

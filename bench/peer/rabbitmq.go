@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -127,6 +128,25 @@ func (r *rabbitmq) Kill(_ context.Context, node int) (time.Time, error) {
 	}
 	r.useOther(node)
 	return killProcess(pids[node])
+}
+
+// Pause implements Cluster.
+func (r *rabbitmq) Pause(_ context.Context, node int) (time.Time, error) {
+	pids, err := r.PIDs()
+	if err != nil {
+		return time.Time{}, err
+	}
+	r.useOther(node)
+	return signal(pids[node], syscall.SIGSTOP)
+}
+
+// Resume implements Cluster. Were the node only let go on, each side would take the other for dead, and neither would heal
+// that by itself (cluster_partition_handling is ignore by default): what an operator does is to restart it.
+func (r *rabbitmq) Resume(ctx context.Context, node int) error {
+	if _, err := runTool(ctx, r.env, r.script, "kill", strconv.Itoa(node+1)); err != nil {
+		return err
+	}
+	return r.StartNode(ctx, node)
 }
 
 // useOther makes ctl ask another node than the one that goes.

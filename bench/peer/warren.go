@@ -2,11 +2,13 @@ package peer
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"warren/ctl/localcluster"
@@ -20,6 +22,7 @@ type warren struct {
 	binary, version string
 	cluster         *localcluster.Cluster
 	started         bool
+	paused          map[int]bool
 }
 
 // Warren starts (or, if it runs already, uses) the local cluster in dir, of three nodes with those ports' offset, with that
@@ -34,7 +37,7 @@ func Warren(ctx context.Context, binary, dir string, nodes, portOffset int) (Clu
 		return nil, fmt.Errorf("start warren: %w", err)
 	}
 	first := c.Nodes()[0]
-	w := &warren{binary: binary, version: strings.TrimSpace(string(out)), cluster: c}
+	w := &warren{paused: map[int]bool{}, binary: binary, version: strings.TrimSpace(string(out)), cluster: c}
 	// A registry of its own, so that it stands beside a cluster of the user's whose nodes have the same names.
 	runtime := filepath.Join(dir, "run")
 	if err := os.MkdirAll(runtime, 0o700); err != nil {
@@ -95,7 +98,7 @@ func (w *warren) pid(node int) (int, error) {
 // use makes ctl ask a node that runs.
 func (w *warren) use() {
 	for i, n := range w.cluster.Nodes() {
-		if _, err := w.pid(i); err == nil {
+		if _, err := w.pid(i); err == nil && !w.paused[i] {
 			w.argv[3] = n.InternodeAddress()
 			return
 		}
@@ -144,6 +147,48 @@ func (w *warren) Kill(_ context.Context, node int) (time.Time, error) {
 		return time.Time{}, err
 	}
 	return killProcess(pid)
+}
+
+// Pause implements Cluster.
+func (w *warren) Pause(_ context.Context, node int) (time.Time, error) {
+	pid, err := w.pid(node)
+	if err != nil {
+		return time.Time{}, err
+	}
+	w.paused[node] = true
+	return signal(pid, syscall.SIGSTOP)
+}
+
+// Resume implements Cluster: the node finds out by itself that it was declared down, and comes back.
+func (w *warren) Resume(_ context.Context, node int) error {
+	pid, err := w.pid(node)
+	if err != nil {
+		return err
+	}
+	delete(w.paused, node)
+	_, err = signal(pid, syscall.SIGCONT)
+	return err
+}
+
+// Leader is the node that leads the metadata's Raft group.
+func (w *warren) Leader(ctx context.Context) (int, error) {
+	w.use()
+	out, err := w.run(ctx, "cluster_status", "--formatter", "json")
+	if err != nil {
+		return 0, err
+	}
+	var status struct {
+		Leader string `json:"metadata_leader"`
+	}
+	if err := json.Unmarshal(out, &status); err != nil {
+		return 0, fmt.Errorf("read the cluster's status: %w", err)
+	}
+	for i, n := range w.cluster.Nodes() {
+		if n.Name == status.Leader {
+			return i, nil
+		}
+	}
+	return 0, fmt.Errorf("the leader %q of the metadata is none of the cluster's nodes", status.Leader)
 }
 
 func (w *warren) clusterCommand(ctx context.Context, args ...string) error {

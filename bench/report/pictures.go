@@ -8,7 +8,9 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
+	"time"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
@@ -223,16 +225,57 @@ func stalls(rows []Row) ([]picture, error) {
 	return []picture{{"sync-stall-against-depth", p}}, nil
 }
 
-// Document writes a page in Markdown: the tables, the commands, and the pictures, which it draws into dir.
-func Document(w io.Writer, dir string, results []*measure.Result) error {
+// heading says where, when and on what the figures were seen.
+func heading(w io.Writer, results []*measure.Result) error {
+	var versions, machines []string
+	var first, last time.Time
+	for _, r := range results {
+		if v := strings.TrimSpace(r.Peer + " " + r.Version); r.Version != "" && !slices.Contains(versions, v) {
+			versions = append(versions, v)
+		}
+		if r.Machine != "" && !slices.Contains(machines, r.Machine) {
+			machines = append(machines, r.Machine)
+		}
+		if first.IsZero() || r.Start.Before(first) {
+			first = r.Start
+		}
+		if r.Start.After(last) {
+			last = r.Start
+		}
+	}
+	_, err := fmt.Fprintf(w, `# Whole clusters, beside RabbitMQ's
+
+Written by warren-bench from its results: %d runs, from %s to %s (UTC), of %s on %s. The nodes of each cluster and
+the client are on that one machine; where targets are compared they took turns. Messages are persistent unless it says otherwise,
+mirrored queues have a copy on every node (`+"`ha-mode: all`"+`), every publish is confirmed, and every run checks that all that was
+confirmed arrived. A synchronisation is proved by killing the master and counting what a mirror has.
+`, len(results), first.UTC().Format("2006-01-02 15:04"), last.UTC().Format("15:04"), strings.Join(versions, " and "), strings.Join(machines, "; "))
+	if err != nil {
+		return fmt.Errorf("write the heading: %w", err)
+	}
+	return nil
+}
+
+// Document writes a page in Markdown: the aims and what was reached, the tables, the commands, and the pictures, which it draws
+// into dir. failures are what it says about measurements that gave no result.
+func Document(w io.Writer, dir string, results []*measure.Result, failures []string) error {
 	names, err := Pictures(dir, results)
 	if err != nil {
+		return err
+	}
+	if err := heading(w, results); err != nil {
+		return err
+	}
+	if err := Headline(w, results); err != nil {
 		return err
 	}
 	if err := Markdown(w, results); err != nil {
 		return err
 	}
 	var out strings.Builder
+	if len(failures) > 0 {
+		out.WriteString("\nWhat failed, and is missing above or has fewer runs:\n\n```\n" + strings.Join(failures, "\n") + "\n```\n")
+	}
 	out.WriteString("\nCommands:\n\n```\n")
 	seen := map[string]bool{}
 	for _, r := range results {

@@ -65,8 +65,13 @@ func TestJSONLinesComeBack(t *testing.T) {
 func TestDocumentNamesPicturesThatExist(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "pictures")
 	var out bytes.Buffer
-	if err := Document(&out, dir, results()); err != nil {
+	if err := Document(&out, dir, results(), []string{"warren-bench dance: no music"}); err != nil {
 		t.Fatal(err)
+	}
+	for _, want := range []string{"6 runs", "| no peer in this run |", "warren-bench dance: no music"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in\n%s", want, out.String())
+		}
 	}
 	n := 0
 	for _, part := range strings.Split(out.String(), "](")[1:] {

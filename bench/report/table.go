@@ -47,7 +47,7 @@ type Row struct {
 func Rows(results []*measure.Result) []Row {
 	var rows []Row
 	for _, r := range results {
-		label, work := fmt.Sprintf("%s %s", r.Peer, r.Queue), work(r)
+		label, work := strings.TrimSpace(fmt.Sprintf("%s %s", r.Peer, r.Queue)), work(r)
 		i := slices.IndexFunc(rows, func(o Row) bool { return o.Label == label && o.Work == work })
 		if i < 0 {
 			i = len(rows)
@@ -62,10 +62,16 @@ func Rows(results []*measure.Result) []Row {
 func work(r *measure.Result) string {
 	p := r.Params
 	switch r.Measurement {
+	case "ring":
+		return r.Ring.Name
 	case "rolling":
 		return fmt.Sprintf("rolling restart, %.0f/s × %d B", p.Rate, p.Size)
 	case "failover":
-		return fmt.Sprintf("failover %s, %.0f/s × %d B", p.Failure, p.Rate, p.Size)
+		out := fmt.Sprintf("failover %s, %.0f/s × %d B", p.Failure, p.Rate, p.Size)
+		if p.Victim != "" {
+			out += ", Raft " + p.Victim
+		}
+		return out
 	case "sync":
 		out := fmt.Sprintf("sync %d × %d B", p.Depth, p.Size)
 		if p.BatchSize > 0 {
@@ -112,7 +118,26 @@ func failoverColumns() []column {
 		{"lost", "%.0f", func(r *measure.Result) float64 { return float64(r.Failover.Lost) }},
 		{"refused", "%.0f", func(r *measure.Result) float64 { return float64(r.Counts.Nacked) }},
 		{"doubled", "%.0f", func(r *measure.Result) float64 { return float64(r.Failover.Doubled) }},
+		{"the Raft leader too", "%.0f", func(r *measure.Result) float64 { return one(r.Failover.Led) }},
 		{"of these unmarked", "%.0f", func(r *measure.Result) float64 { return float64(r.Failover.Unmarked) }},
+	}
+}
+
+// one is 1 for true: the median of the runs is 1 if most were so.
+func one(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func ringColumns() []column {
+	unit := func(title, format, unit string) column {
+		return column{title, format, func(r *measure.Result) float64 { return r.Ring.Figures[unit] }}
+	}
+	return []column{
+		unit("messages/s", "%.0f", "msg/s"), unit("MB/s", "%.0f", "MB/s"), unit("CPU µs/msg", "%.2f", "cpu-µs/msg"),
+		unit("sent B/msg", "%.0f", "sent-B/msg"), unit("p50 ms", "%.2f", "p50-ms"), unit("p99 ms", "%.2f", "p99-ms"),
 	}
 }
 
@@ -126,8 +151,12 @@ func syncColumns() []column {
 		{"during", "%.0f", func(r *measure.Result) float64 { return r.Sync.Queue.ConfirmDuring.Max }},
 		{"delivery max ms before", "%.0f", func(r *measure.Result) float64 { return r.Sync.Queue.DeliverBefore.Max }},
 		{"during", "%.0f", func(r *measure.Result) float64 { return r.Sync.Queue.DeliverDuring.Max }},
-		{"neighbour's confirm", "%.0f", func(r *measure.Result) float64 { return r.Sync.Neighbour.ConfirmDuring.Max }},
-		{"delivery", "%.0f", func(r *measure.Result) float64 { return r.Sync.Neighbour.DeliverDuring.Max }},
+		{"neighbour's confirm before", "%.0f", func(r *measure.Result) float64 { return r.Sync.Neighbour.ConfirmBefore.Max }},
+		{"during", "%.0f", func(r *measure.Result) float64 { return r.Sync.Neighbour.ConfirmDuring.Max }},
+		{"delivery before", "%.0f", func(r *measure.Result) float64 { return r.Sync.Neighbour.DeliverBefore.Max }},
+		{"during", "%.0f", func(r *measure.Result) float64 { return r.Sync.Neighbour.DeliverDuring.Max }},
+		{"confirmed/s before", "%.0f", func(r *measure.Result) float64 { return r.Sync.Queue.ConfirmedBefore }},
+		{"during", "%.0f", func(r *measure.Result) float64 { return r.Sync.Queue.ConfirmedDuring }},
 		{"CPU s", "%.1f", func(r *measure.Result) float64 { return r.Sync.CPUSeconds }},
 	}
 }
@@ -138,6 +167,8 @@ func columnsFor(measurement string) []column {
 		return failoverColumns()
 	case "sync":
 		return syncColumns()
+	case "ring":
+		return ringColumns()
 	default:
 		return loadColumns()
 	}
@@ -181,7 +212,7 @@ func Markdown(w io.Writer, results []*measure.Result) error {
 
 func tables(results []*measure.Result, write func(measurement string, header []string, lines [][]string) error) error {
 	rows := Rows(results)
-	for _, m := range []string{"throughput", "latency", "failover", "rolling", "sync"} {
+	for _, m := range []string{"throughput", "latency", "failover", "rolling", "sync", "ring"} {
 		columns := columnsFor(m)
 		header := []string{"target", "work", "runs"}
 		for _, c := range columns {

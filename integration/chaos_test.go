@@ -33,9 +33,9 @@ type chaos struct {
 // A mirror that is not synchronised must not be promoted here: what it lacks is lost then, as the operator asked.
 const chaosPolicy = `{"ha-mode":"all","ha-sync-mode":"automatic","ha-promote-on-failure":"when-synced"}`
 
-func newChaos(t *testing.T, seed uint64) *chaos {
+func newChaos(t *testing.T, c *cluster.Cluster, seed uint64) *chaos {
 	t.Helper()
-	x := &chaos{t: t, c: cluster.Start(t, 3), rng: rand.New(rand.NewPCG(seed, 0))}
+	x := &chaos{t: t, c: c, rng: rand.New(rand.NewPCG(seed, 0))}
 	x.c.Ctl(1, "set_policy", "ha", "^chaos", chaosPolicy)
 	for i := 1; i <= 3; i++ {
 		queue := fmt.Sprintf("chaos%d", i)
@@ -249,7 +249,7 @@ func (x *chaos) unsettled() string {
 func TestChaosBriefly(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
-	x := newChaos(t, seed)
+	x := newChaos(t, cluster.Start(t, 3), seed)
 	x.wait(time.Second / 2)
 	for _, name := range []string{"kill one", "power failure"} {
 		x.round(name)
@@ -278,7 +278,7 @@ func TestChaos(t *testing.T) {
 		seed = s
 	}
 	t.Logf("CHAOS_SEED=%d", seed)
-	x := newChaos(t, seed)
+	x := newChaos(t, cluster.Start(t, 3), seed)
 	end := time.Now().Add(time.Duration(minutes * float64(time.Minute)))
 	for round := 1; time.Now().Before(end) && !t.Failed(); round++ {
 		x.wait(x.some(2 * time.Second))

@@ -114,9 +114,14 @@ func TestLinksAreCutInEveryWay(t *testing.T) {
 	for v := 1; v <= x.c.Nodes; v++ {
 		a, b := others(x.c, v)[0], others(x.c, v)[1]
 		name := x.c.Name(v)
-		x.during("nobody hears "+name, func() { x.net.Cut(v, a); x.net.Cut(v, b) }, wait(4*time.Second))
-		x.during(name+" hears nobody", func() { x.net.Cut(a, v); x.net.Cut(b, v) }, wait(4*time.Second))
-		x.during("one node does not hear "+name, func() { x.net.Cut(v, a) }, wait(4*time.Second))
+		moves := func() {
+			awaitCopiesAt(t, x.c, a, x.queues[0], "another node is master", func(k copies) bool { return k.master != v })
+			awaitCopiesAt(t, x.c, b, x.queues[v-1], "another node is master", func(k copies) bool { return k.master != v })
+			x.wait(time.Second)
+		}
+		x.during("nobody hears "+name, func() { x.net.Cut(v, a); x.net.Cut(v, b) }, moves)
+		x.during(name+" hears nobody", func() { x.net.Cut(a, v); x.net.Cut(b, v) }, moves)
+		x.during("one node does not hear "+name, func() { x.net.Cut(v, a) }, wait(8*time.Second))
 		x.during(name+" is cut off for half a second", func() { x.net.Isolate(v) }, wait(500*time.Millisecond))
 		x.during(name+" is cut off for as long as a lease", func() { x.net.Isolate(v) }, wait(1200*time.Millisecond))
 		x.during("a link of "+name+" flaps", func() {}, func() {

@@ -46,6 +46,7 @@ type core struct {
 type peer struct {
 	incarnation uint64        // of its newest heartbeat, 0: none yet
 	heard       time.Duration // when
+	answered    time.Duration // when the newest of this node's heartbeats was sent that it has heard
 	ever        bool
 	last        heartbeat
 	lastSeq     uint64
@@ -61,7 +62,7 @@ func newCore(self string, incarnation uint64, t Timing, now time.Duration) *core
 func (c *core) peer(now time.Duration, node string) *peer {
 	p := c.peers[node]
 	if p == nil {
-		p = &peer{heard: now} // the benefit of the doubt: silence counts from now
+		p = &peer{heard: now, answered: now} // the benefit of the doubt: silence counts from now
 		c.peers[node] = p
 		i := 0
 		for i < len(c.order) && c.order[i] < node {
@@ -80,6 +81,9 @@ func (c *core) compose(now time.Duration, to string, leader string, term, applie
 	c.sent[c.seq%sentKept] = now
 	h := heartbeat{Incarnation: c.incarnation, Seq: c.seq, Leader: leader, Term: term, Applied: applied, Ask: ask}
 	p := c.peer(now, to)
+	if p.ever {
+		h.HeardOf, h.Heard = p.incarnation, p.lastSeq
+	}
 	if p.ever && c.mayGrant(to, p.incarnation) {
 		h.Holder, h.Answers = p.incarnation, p.lastSeq
 		c.given[state.Place{Node: to, Incarnation: p.incarnation}] = now + c.t.Grant
@@ -109,7 +113,23 @@ func (c *core) hear(now time.Duration, from string, h heartbeat) (reply bool) {
 		p.lastSeq, p.last = h.Seq, h
 	}
 	c.takeGrant(now, p, h)
+	c.takeAnswer(now, p, h)
 	return reply
+}
+
+// takeAnswer notes that the sender hears this node. One of an earlier version does not say whether it does.
+func (c *core) takeAnswer(now time.Duration, p *peer, h heartbeat) {
+	switch {
+	case h.HeardOf == 0:
+		p.answered = now
+	case h.HeardOf == c.incarnation && h.Heard <= c.seq && c.seq-h.Heard < sentKept:
+		p.answered = max(p.answered, c.sent[h.Heard%sentKept])
+	}
+}
+
+// quiet is for how long a node has given no answer: it was not heard, or does not hear this node, which is known one interval later.
+func (c *core) quiet(now time.Duration, p *peer) time.Duration {
+	return now - min(p.heard, p.answered+c.t.Interval)
 }
 
 // takeGrant counts the lease from when the heartbeat that the grant names was sent.
@@ -165,6 +185,7 @@ func (c *core) renew(incarnation uint64) {
 	c.incarnation = incarnation
 	for _, p := range c.peers {
 		p.leaseOf, p.leaseUntil = 0, 0
+		p.answered = max(p.answered, c.lastTick) // what they hear from now on
 	}
 }
 
@@ -177,7 +198,7 @@ func (c *core) setNode(now time.Duration, n *state.Node) (deposed bool) {
 	}
 	p := c.peer(now, n.Name)
 	if n.Status.Up() && (old == nil || !old.Status.Up() || old.Incarnation != n.Incarnation) {
-		p.heard = max(p.heard, now) // its time begins with its NodeUp
+		p.heard, p.answered = max(p.heard, now), max(p.answered, now) // its time begins with its NodeUp
 	}
 	return false
 }
@@ -196,6 +217,7 @@ func (c *core) wake(now time.Duration) (stalled time.Duration) {
 	}
 	for _, p := range c.peers {
 		p.heard += gap - c.t.Interval
+		p.answered += gap - c.t.Interval
 	}
 	return gap
 }

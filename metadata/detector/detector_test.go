@@ -298,6 +298,33 @@ func TestPartialPartition(t *testing.T) {
 	})
 }
 
+// A node that is heard but hears nobody gives no answer: it is declared down, and pauses. So does one that hears all and is not heard.
+func TestOneWay(t *testing.T) {
+	for what, cut := range map[string][][2]string{
+		"hears nobody":       {{"a", "c"}, {"b", "c"}},
+		"is heard by nobody": {{"c", "a"}, {"c", "b"}},
+	} {
+		simulate(t, abc, func(t *testing.T, w *world) {
+			time.Sleep(5 * time.Second)
+			w.with(func() {
+				for _, c := range cut {
+					w.cut[c] = true
+				}
+			})
+			time.Sleep(5 * time.Second)
+			if got := fmt.Sprint(w.downs()); got != "[c/1 fenced=false ]" {
+				t.Errorf("c %s: declared %s", what, got)
+			}
+			if p := w.node("c").paused; len(p) != 1 || p[0] != "true" {
+				t.Errorf("c %s: c paused %v", what, p)
+			}
+			if a, b := w.node("a").paused, w.node("b").paused; len(a)+len(b) != 0 {
+				t.Errorf("c %s: a paused %v, b %v", what, a, b)
+			}
+		})
+	}
+}
+
 // A node that came back under a new incarnation before its old one was missed.
 func TestSuperseded(t *testing.T) {
 	simulate(t, abc, func(t *testing.T, w *world) {

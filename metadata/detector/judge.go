@@ -6,13 +6,13 @@ import (
 	"warren/metadata/state"
 )
 
-// silent are the incarnations that count as up and were not heard for too long. When there is one, those that fell silent within
+// silent are the incarnations that count as up and gave no answer for too long. When there is one, those that fell silent within
 // the same heartbeat interval are taken with it, so that nodes lost together are declared down together.
 func (c *core) silent(now time.Duration) (down []state.DownNode) {
 	late := func(limit time.Duration) (out []state.DownNode) {
 		for _, name := range c.order {
 			n := c.nodes[name]
-			if n == nil || !n.Status.Up() || name == c.self || now-c.peers[name].heard < limit {
+			if n == nil || !n.Status.Up() || name == c.self || c.quiet(now, c.peers[name]) < limit {
 				continue
 			}
 			out = append(out, state.DownNode{Node: name, Incarnation: n.Incarnation, Reason: state.ReasonFailure})
@@ -63,7 +63,7 @@ func (c *core) minority(now time.Duration, voters []string, term uint64) (why st
 }
 
 func (c *core) reached(now time.Duration, node string) bool {
-	return now-c.peer(now, node).heard < c.t.Grant
+	return c.quiet(now, c.peer(now, node)) < c.t.Grant
 }
 
 // heardSince says whether that incarnation was heard after then, and whether a newer one of its node was.

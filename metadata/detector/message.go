@@ -21,6 +21,10 @@ type heartbeat struct {
 	// of the receiver's heartbeat that it answers. Holder 0: no grant.
 	Holder  uint64 `msgpack:"h"`
 	Answers uint64 `msgpack:"w"`
+	// Heard is the Seq of the receiver's newest heartbeat that the sender has heard, of its incarnation HeardOf. 0: none yet, or the
+	// sender is of a version that does not say.
+	HeardOf uint64 `msgpack:"o"`
+	Heard   uint64 `msgpack:"e"`
 	// Ask: send a heartbeat back at once.
 	Ask bool `msgpack:"k"`
 }

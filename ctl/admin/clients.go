@@ -49,9 +49,20 @@ type ConnectionInfo struct {
 	FrameMax    uint32     `msgpack:"frame_max"`
 	ChannelMax  uint16     `msgpack:"channel_max"`
 	Heartbeat   uint16     `msgpack:"heartbeat"`
-	TLS         bool       `msgpack:"tls"`
+	TLS         *TLSInfo   `msgpack:"tls_info"`     // nil: without TLS
 	ConnectedAt int64      `msgpack:"connected_at"` // ms since 1970
 	Properties  []Argument `msgpack:"properties"`
+}
+
+// TLSInfo are RabbitMQ's words for a connection's TLS; the last three are empty if the client gave no certificate.
+type TLSInfo struct {
+	Protocol     string `msgpack:"protocol"`
+	KeyExchange  string `msgpack:"key_exchange"`
+	Cipher       string `msgpack:"cipher"`
+	Hash         string `msgpack:"hash"`
+	PeerSubject  string `msgpack:"peer_subject"`
+	PeerIssuer   string `msgpack:"peer_issuer"`
+	PeerValidity string `msgpack:"peer_validity"`
 }
 
 // Name is "peer:port -> host:port".

@@ -41,6 +41,25 @@ func streamed[R any](c *call, columns []column[R], standard []string, list func(
 	return rows.Close()
 }
 
+// tlsWord and tlsText are a value about a connection's TLS; without TLS there is none.
+func tlsWord(field func(*admin.TLSInfo) string) func(admin.ConnectionInfo) any {
+	return func(x admin.ConnectionInfo) any {
+		if x.TLS == nil {
+			return nil
+		}
+		return format.Atom(field(x.TLS))
+	}
+}
+
+func tlsText(field func(*admin.TLSInfo) string) func(admin.ConnectionInfo) any {
+	return func(x admin.ConnectionInfo) any {
+		if x.TLS == nil || field(x.TLS) == "" {
+			return nil
+		}
+		return field(x.TLS)
+	}
+}
+
 func connectionColumns() []column[admin.ConnectionInfo] {
 	type x = admin.ConnectionInfo
 	absent := func(x) any { return nil }
@@ -51,14 +70,14 @@ func connectionColumns() []column[admin.ConnectionInfo] {
 		fixed("host", func(x x) any { return x.Host }),
 		fixed("peer_port", func(x x) any { return x.PeerPort }),
 		fixed("peer_host", func(x x) any { return x.PeerHost }),
-		fixed("ssl", func(x x) any { return x.TLS }),
-		fixed("ssl_protocol", absent),
-		fixed("ssl_key_exchange", absent),
-		fixed("ssl_cipher", absent),
-		fixed("ssl_hash", absent),
-		fixed("peer_cert_subject", absent),
-		fixed("peer_cert_issuer", absent),
-		fixed("peer_cert_validity", absent),
+		fixed("ssl", func(x x) any { return x.TLS != nil }),
+		fixed("ssl_protocol", tlsWord(func(t *admin.TLSInfo) string { return t.Protocol })),
+		fixed("ssl_key_exchange", tlsWord(func(t *admin.TLSInfo) string { return t.KeyExchange })),
+		fixed("ssl_cipher", tlsWord(func(t *admin.TLSInfo) string { return t.Cipher })),
+		fixed("ssl_hash", tlsWord(func(t *admin.TLSInfo) string { return t.Hash })),
+		fixed("peer_cert_subject", tlsText(func(t *admin.TLSInfo) string { return t.PeerSubject })),
+		fixed("peer_cert_issuer", tlsText(func(t *admin.TLSInfo) string { return t.PeerIssuer })),
+		fixed("peer_cert_validity", tlsText(func(t *admin.TLSInfo) string { return t.PeerValidity })),
 		fixed("state", func(x x) any { return format.Atom(x.State) }),
 		fixed("channels", func(x x) any { return x.Channels }),
 		fixed("protocol", func(x) any { return format.Version{0, 9, 1} }),

@@ -24,6 +24,10 @@ func connectionInfo(c broker.Connection) admin.ConnectionInfo {
 		User: c.User, VHost: c.Vhost, State: c.State, Channels: uint64(c.Count), Mechanism: c.Mechanism, FrameMax: c.FrameMax,
 		ChannelMax: c.ChannelMax, Heartbeat: c.Heartbeat, ConnectedAt: c.ConnectedAt, Properties: arguments(c.Properties),
 	}
+	if c.TLS != nil {
+		facts := admin.TLSInfo(*c.TLS)
+		out.TLS = &facts
+	}
 	out.PeerHost, out.PeerPort = hostPort(c.Remote)
 	out.Host, out.Port = hostPort(c.Local)
 	return out

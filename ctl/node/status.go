@@ -76,13 +76,22 @@ func setting(l config.Limit) string {
 // alarmText is RabbitMQ's line for an alarm.
 func alarmText(a broker.Alarm) string { return fmt.Sprintf("%s alarm on node %s", a.Resource, a.Node) }
 
+// RabbitMQ's words for what listeners are for.
+const (
+	purposeAMQP  = "AMQP 0-9-1"
+	purposeAMQPS = "AMQP 0-9-1 over TLS"
+)
+
 // listeners are this node's own.
 func (a *adapter) listeners() []admin.Listener {
 	in := a.cfg.Config.Internode.Listen
 	out := []admin.Listener{a.listener(in, "clustering", "inter-node and CLI tool communication")}
 	if a.n.Serving() {
 		for _, l := range a.cfg.Config.Listeners {
-			out = append(out, a.listener(l, "amqp", "AMQP 0-9-1"))
+			out = append(out, a.listener(l, "amqp", purposeAMQP))
+		}
+		for _, l := range a.cfg.Config.SSLListeners {
+			out = append(out, a.listener(l, "amqp/ssl", purposeAMQPS))
 		}
 	}
 	return out
@@ -140,7 +149,8 @@ func remoteListeners(n *state.Node) []admin.Listener {
 	var out []admin.Listener
 	for _, l := range []struct{ addr, protocol, purpose string }{
 		{n.Addresses.Internode, "clustering", "inter-node and CLI tool communication"},
-		{n.Addresses.AMQP, "amqp", "AMQP 0-9-1"},
+		{n.Addresses.AMQP, "amqp", purposeAMQP},
+		{n.Addresses.AMQPS, "amqp/ssl", purposeAMQPS},
 	} {
 		host, port, err := net.SplitHostPort(l.addr)
 		if err != nil {

@@ -2,6 +2,7 @@ package amqp
 
 import (
 	"context"
+	"crypto/tls"
 	"net"
 
 	"warren/dataplane/message"
@@ -26,9 +27,9 @@ type Backend interface {
 
 // Credentials are what a client offered in connection.start-ok.
 type Credentials struct {
-	Mechanism string // PLAIN or AMQPLAIN
+	Mechanism string // PLAIN, AMQPLAIN or EXTERNAL
 	Username  string
-	Password  string
+	Password  string // not with EXTERNAL: the client's certificate proves who it is
 	Remote    net.Addr
 }
 
@@ -38,7 +39,7 @@ type User struct {
 	Impersonator bool // may publish with another user's user-id (RabbitMQ's tag of that name)
 }
 
-// ConnectionInfo describes a connection. It does not change once the vhost is open.
+// ConnectionInfo describes a connection. It does not change once the vhost is open. TLS is nil without it.
 type ConnectionInfo struct {
 	ID               uint64 // unique in the life of the server, from 1
 	Remote, Local    net.Addr
@@ -49,6 +50,7 @@ type ConnectionInfo struct {
 	FrameMax         uint32 // octets, negotiated
 	ChannelMax       uint16 // negotiated
 	HeartbeatSeconds uint16 // negotiated, 0: off
+	TLS              *tls.ConnectionState
 }
 
 // Session is one connection's use of one vhost: it owns the connection's exclusive queues.

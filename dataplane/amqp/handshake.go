@@ -17,6 +17,9 @@ var errQuiet = errors.New("closed without an answer")
 // handshake runs from the protocol header to connection.open-ok (AMQP 0-9-1 section 2.2.4). All of it has one limit in time.
 func (c *conn) handshake() error {
 	cfg := &c.srv.cfg
+	if err := c.handshakeTLS(); err != nil {
+		return err
+	}
 	if err := c.nc.SetDeadline(time.Now().Add(cfg.HandshakeTimeout)); err != nil {
 		return fmt.Errorf("set the handshake's limit: %w", err)
 	}
@@ -28,11 +31,14 @@ func (c *conn) handshake() error {
 		return fmt.Errorf("read the protocol header: %w: %w", errQuiet, err)
 	}
 	if string(header[:]) != protocolHeader {
-		_, _ = io.WriteString(c.nc, protocolHeader) // the connection ends in any case
+		_, _ = io.WriteString(c.nc, protocolHeader)                 // the connection ends in any case
+		if header[0] == 22 && header[1] == 3 && c.info.TLS == nil { // a TLS record: a handshake, version 3.x (RFC 8446, section 5.1)
+			return fmt.Errorf("%w: the client speaks TLS, and this listener (%v) does not: listeners.ssl does", errQuiet, c.info.Local)
+		}
 		return fmt.Errorf("%w: not AMQP 0-9-1: the client began with %q", errQuiet, header[:])
 	}
 	start := &connectionStart{VersionMajor: 0, VersionMinor: 9, ServerProperties: c.serverProperties(),
-		Mechanisms: "PLAIN AMQPLAIN", Locales: "en_US"}
+		Mechanisms: strings.Join(c.mechanisms(), " "), Locales: "en_US"}
 	if err := c.write(start); err != nil {
 		return err
 	}
@@ -143,20 +149,10 @@ func (c *conn) authenticate() error {
 	has := func(name string) bool { v, _ := caps[name].(bool); return v }
 	c.caps = capabilities{has("consumer_cancel_notify"), has("connection.blocked"), has("authentication_failure_close")}
 	c.info.ClientProperties, c.info.Mechanism = ok.ClientProperties, ok.Mechanism
-	cred := Credentials{Mechanism: ok.Mechanism, Remote: c.nc.RemoteAddr()}
-	var err error
-	switch ok.Mechanism {
-	case "PLAIN":
-		cred.Username, cred.Password, err = parsePlain([]byte(ok.Response))
-	case "AMQPLAIN":
-		cred.Username, cred.Password, err = parseAMQPlain(ok.Response)
-	default:
-		return Errorf(CommandInvalid, "unknown authentication mechanism '%s'", ok.Mechanism)
+	cred, err := c.credentials(&ok)
+	if err == nil {
+		c.info.User, err = c.srv.backend.Authenticate(c.ctx, cred)
 	}
-	if err != nil {
-		return err
-	}
-	c.info.User, err = c.srv.backend.Authenticate(c.ctx, cred)
 	if err == nil {
 		return nil
 	}

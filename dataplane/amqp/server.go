@@ -2,6 +2,7 @@ package amqp
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -18,16 +19,20 @@ type Config struct {
 	Heartbeat        time.Duration // whole seconds; 60 s; negative: off
 	MaxMessageSize   int64         // octets of a body; 134217728
 	ConsumerTimeout  time.Duration // after which a delivery that is not acknowledged closes its channel; 0: never
-	HandshakeTimeout time.Duration // from accept to connection.open; 10 s
+	HandshakeTimeout time.Duration // from accept (or the end of TLS's handshake) to connection.open; 10 s
+	TLSTimeout       time.Duration // from accept to the end of TLS's handshake; 5 s
 	CloseTimeout     time.Duration // wait for close-ok and for a backend's Close; 5 s
 	WindowMessages   int           // deliveries under way per consumer; 256
 	WindowBytes      int64         // their bodies; 1 MiB
 	MaxUnconfirmed   int           // publishes of a channel that wait for their confirm; 65536
 	MaxConnections   int           // at once; 0: no limit
+	Mechanisms       []string      // in the order in which clients are told; PLAIN and AMQPLAIN
 	Version          string        // server-properties: version
 	ClusterName      string        // server-properties: cluster_name
 	Capabilities     []string      // server-properties: capabilities that the backend adds, such as consumer_priorities
 	Logger           *slog.Logger  // slog.Default()
+	// CertUser is the user that a client's certificate, which TLS has checked, stands for (mechanism EXTERNAL); nil: nobody.
+	CertUser func(*x509.Certificate) (string, error)
 }
 
 func (c Config) withDefaults() Config {
@@ -46,6 +51,12 @@ func (c Config) withDefaults() Config {
 	}
 	if c.HandshakeTimeout <= 0 {
 		c.HandshakeTimeout = 10 * time.Second
+	}
+	if c.TLSTimeout <= 0 {
+		c.TLSTimeout = 5 * time.Second
+	}
+	if len(c.Mechanisms) == 0 {
+		c.Mechanisms = []string{plain, amqPlain}
 	}
 	if c.CloseTimeout <= 0 {
 		c.CloseTimeout = 5 * time.Second

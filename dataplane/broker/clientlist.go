@@ -12,6 +12,7 @@ import (
 	"github.com/vmihailenco/msgpack/v5"
 
 	"warren/dataplane/amqp"
+	"warren/dataplane/broker/clienttls"
 	"warren/dataplane/link"
 	"warren/metadata/state"
 )
@@ -20,22 +21,24 @@ import (
 
 // Connection is a client's connection. Its name in lists is <Node.Incarnation.Number.0>.
 type Connection struct {
-	Node        string        `msgpack:"n"`
-	Incarnation uint64        `msgpack:"i"`
-	Number      uint64        `msgpack:"c"` // unique in the node's incarnation
-	User        string        `msgpack:"u"`
-	Vhost       string        `msgpack:"v"`
-	Remote      string        `msgpack:"r"` // host:port
-	Local       string        `msgpack:"l"`
-	State       string        `msgpack:"s"`
-	Mechanism   string        `msgpack:"m"`
-	FrameMax    uint32        `msgpack:"f"`
-	ChannelMax  uint16        `msgpack:"cm"`
-	Heartbeat   uint16        `msgpack:"h"`  // seconds
-	ConnectedAt int64         `msgpack:"at"` // ms since 1970
-	Properties  []byte        `msgpack:"p"`  // AMQP table, in lists of connections
-	Count       int           `msgpack:"k"`  // of channels
-	Channels    []ChannelInfo `msgpack:"ch"` // in lists of channels and consumers
+	Node        string `msgpack:"n"`
+	Incarnation uint64 `msgpack:"i"`
+	Number      uint64 `msgpack:"c"` // unique in the node's incarnation
+	User        string `msgpack:"u"`
+	Vhost       string `msgpack:"v"`
+	Remote      string `msgpack:"r"` // host:port
+	Local       string `msgpack:"l"`
+	State       string `msgpack:"s"`
+	Mechanism   string `msgpack:"m"`
+	FrameMax    uint32 `msgpack:"f"`
+	ChannelMax  uint16 `msgpack:"cm"`
+	Heartbeat   uint16 `msgpack:"h"`  // seconds
+	ConnectedAt int64  `msgpack:"at"` // ms since 1970
+	Properties  []byte `msgpack:"p"`  // AMQP table, in lists of connections
+	Count       int    `msgpack:"k"`  // of channels
+	// TLS is nil without it.
+	TLS      *clienttls.Facts `msgpack:"tls"`
+	Channels []ChannelInfo    `msgpack:"ch"` // in lists of channels and consumers
 }
 
 // ChannelInfo is one channel; its name in lists is <Node.Incarnation.Connection's number.ID>.
@@ -165,6 +168,9 @@ func (l *life) connection(c amqp.ConnectionStatus, detail ClientDetail) Connecti
 		Node: l.self.Name, Incarnation: l.self.Incarnation, Number: s.conn, User: c.User.Name, Vhost: c.VHost,
 		Remote: addressText(c.Remote), Local: addressText(c.Local), State: c.State, Mechanism: c.Mechanism, FrameMax: c.FrameMax,
 		ChannelMax: c.ChannelMax, Heartbeat: c.HeartbeatSeconds, ConnectedAt: c.Connected.UnixMilli(), Count: len(c.Channels),
+	}
+	if c.TLS != nil {
+		out.TLS = clienttls.Describe(c.TLS)
 	}
 	if detail == DetailConnections {
 		// A table that came over the wire can be written again; one that cannot is left out of the list.

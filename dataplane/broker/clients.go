@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"math"
 	"net"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"warren/dataplane/amqp"
+	"warren/dataplane/broker/clienttls"
 	"warren/dataplane/broker/config"
 )
 
@@ -56,6 +58,8 @@ func (l *life) serverConfig() amqp.Config {
 		ClusterName: cfg.ClusterName, Logger: l.log, WindowMessages: int(consumerWindow.Count), WindowBytes: consumerWindow.Bytes,
 		Capabilities: []string{"consumer_priorities", "direct_reply_to"},
 	}
+	c.TLSTimeout, c.Mechanisms = cfg.TLSHandshakeTimeout, cfg.AuthMechanisms
+	c.CertUser = func(cert *x509.Certificate) (string, error) { return clienttls.User(cert, cfg.CertLogin) }
 	if c.Heartbeat == 0 {
 		c.Heartbeat = -1
 	}
@@ -71,7 +75,7 @@ func (l *life) serverConfig() amqp.Config {
 // openClients and closeClients are called with clientsMu held.
 func (l *life) openClients() (err error) {
 	c := &clients{server: amqp.NewServer(l.serverConfig(), backend{l})}
-	if c.listeners, err = listenAll(l.node.cfg); err != nil {
+	if c.listeners, err = l.node.listenAll(); err != nil {
 		return err
 	}
 	for _, ln := range c.listeners {

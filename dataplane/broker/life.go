@@ -13,6 +13,7 @@ import (
 
 	"warren/dataplane/backingqueue"
 	"warren/dataplane/backingqueue/store"
+	"warren/dataplane/broker/config"
 	"warren/dataplane/link"
 	"warren/dataplane/queue/protocol"
 	"warren/metadata/state"
@@ -158,7 +159,9 @@ func (l *life) begin(ctx context.Context) error {
 	l.load()
 	r, err := n.meta.Propose(starting, &state.NodeUp{
 		Node: l.self.Name, Incarnation: l.self.Incarnation, Witness: n.cfg.Witness,
-		Addresses: state.Addresses{AMQP: l.amqpAddress(), Internode: n.internodeAddress()},
+		Addresses: state.Addresses{
+			AMQP: firstOf(n.cfg.clientListeners()), AMQPS: firstOf(n.cfg.clientTLSListeners()), Internode: n.internodeAddress(),
+		},
 		Versions: state.Versions{
 			Software: n.cfg.Version, ProtocolMin: link.MinProtocol, ProtocolMax: link.MaxProtocol, Features: state.SupportedFeatures(),
 		},
@@ -184,8 +187,8 @@ func (l *life) interrupted(ctx context.Context) error {
 	return context.Cause(l.ctx)
 }
 
-func (l *life) amqpAddress() string {
-	all := l.node.cfg.clientListeners()
+// firstOf is the address of a node's listeners that others are told.
+func firstOf(all []config.Listener) string {
 	if len(all) == 0 {
 		return ""
 	}

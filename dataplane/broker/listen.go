@@ -2,10 +2,13 @@ package broker
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 
+	"warren/dataplane/broker/clienttls"
 	"warren/dataplane/broker/config"
 )
 
@@ -19,9 +22,17 @@ func listenNetwork(l config.Listener, all []config.Listener) string {
 	return "tcp"
 }
 
+// openClientTLS reads the certificates of the TLS listeners.
+func (n *Node) openClientTLS() (err error) {
+	if len(n.cfg.clientTLSListeners()) > 0 {
+		n.clientTLS, err = clienttls.Open(n.cfg.ClientTLS, n.log)
+	}
+	return err
+}
+
 // tryListen finds out early whether the clients' addresses are free, so that a node does not first join its cluster.
-func tryListen(c Config) error {
-	open, err := listenAll(c)
+func (n *Node) tryListen() error {
+	open, err := n.listenAll()
 	for _, ln := range open {
 		err = errors.Join(err, ln.Close())
 	}
@@ -29,13 +40,14 @@ func tryListen(c Config) error {
 }
 
 // listenAll opens all listeners for clients, in their order, or none.
-func listenAll(c Config) (open []net.Listener, err error) {
+func (n *Node) listenAll() (open []net.Listener, err error) {
 	settings := net.ListenConfig{KeepAlive: -1}
-	if c.TCP.KeepAlive {
+	if n.cfg.TCP.KeepAlive {
 		settings.KeepAlive = 0 // the usual interval
 	}
-	all := c.clientListeners()
-	for _, l := range all {
+	plain, secure := n.cfg.clientListeners(), n.cfg.clientTLSListeners()
+	all := slices.Concat(plain, secure)
+	for i, l := range all {
 		ln, err := settings.Listen(context.Background(), listenNetwork(l, all), l.Address())
 		if err != nil {
 			for _, before := range open {
@@ -43,7 +55,11 @@ func listenAll(c Config) (open []net.Listener, err error) {
 			}
 			return nil, fmt.Errorf("AMQP listener: %w", err)
 		}
-		open = append(open, tunedListener{ln, c.TCP})
+		ln = tunedListener{ln, n.cfg.TCP}
+		if i >= len(plain) {
+			ln = tls.NewListener(ln, n.clientTLS.ServerConfig())
+		}
+		open = append(open, ln)
 	}
 	return open, nil
 }

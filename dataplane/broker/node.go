@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"warren/dataplane/backingqueue/store"
+	"warren/dataplane/broker/clienttls"
 	"warren/dataplane/broker/config"
 	"warren/dataplane/gm/driver"
 	"warren/dataplane/link"
@@ -49,6 +50,7 @@ type Node struct {
 	host       *driver.Host
 	detector   *detector.Detector
 	alarms     *alarms
+	clientTLS  *clienttls.Files // nil: no listener has TLS
 	members    *members
 	remembered []storedMember // what the file of members holds; keepPeers alone uses it
 
@@ -84,7 +86,10 @@ func Start(cfg Config) (*Node, error) {
 	n.members = newMembers(n)
 	empty := ""
 	n.clusterID.Store(&empty)
-	if err := tryListen(cfg); err != nil {
+	if err := n.openClientTLS(); err != nil {
+		return nil, err
+	}
+	if err := n.tryListen(); err != nil {
 		return nil, err
 	}
 	if err := n.open(); err != nil {

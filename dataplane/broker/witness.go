@@ -18,6 +18,14 @@ func (c Config) clientListeners() []config.Listener {
 	return c.Listeners
 }
 
+// clientTLSListeners are those over TLS.
+func (c Config) clientTLSListeners() []config.Listener {
+	if c.Witness {
+		return nil
+	}
+	return c.SSLListeners
+}
+
 // checkWitness refuses to make a witness of a node that has a place in a queue: what it holds, perhaps alone, could not be had
 // any more.
 func (n *Node) checkWitness() error {

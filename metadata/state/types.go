@@ -38,6 +38,7 @@ func (s NodeStatus) Up() bool { return s == NodeRunning || s == NodeDraining }
 type Addresses struct {
 	AMQP      string `msgpack:"a"`
 	Internode string `msgpack:"i"`
+	AMQPS     string `msgpack:"t,omitempty"` // AMQP over TLS; for lists only
 }
 
 // Versions is what a node can speak (upgrades.md).

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"crypto/tls"
 	"log/slog"
 	"time"
 )
@@ -18,6 +19,13 @@ const PauseMinority = "pause_minority"
 // where a comment says what the zero value means. A Config is not changed after Parse and may be read by all goroutines.
 type Config struct {
 	Listeners []Listener // AMQP, in the order of their numbers; empty: serve no clients
+
+	SSLListeners []Listener // AMQP over TLS, as Listeners
+	ClientTLS    ClientTLS
+	// TLSHandshakeTimeout is the time for TLS's own handshake, before HandshakeTimeout begins.
+	TLSHandshakeTimeout time.Duration
+	AuthMechanisms      []string // PLAIN, AMQPLAIN, EXTERNAL; in the order in which clients are told
+	CertLogin           CertLogin
 
 	Heartbeat  time.Duration // offered to clients; 0: none
 	FrameMax   uint32        // bytes, offered to clients; 0: the most there is, MaxFrame
@@ -142,27 +150,31 @@ const DefaultInternodePort = 25672
 // Default is the configuration of an empty file. The defaults are RabbitMQ's 3.13 where it has the key.
 func Default() *Config {
 	return &Config{
-		Listeners:          []Listener{{Port: 5672}},
-		Heartbeat:          60 * time.Second,
-		FrameMax:           131072,
-		ChannelMax:         2047,
-		HandshakeTimeout:   10 * time.Second,
-		MaxMessageSize:     128 << 20,
-		ConsumerTimeout:    30 * time.Minute,
-		TCP:                TCP{NoDelay: true, KeepAlive: true},
-		DefaultUser:        "guest",
-		DefaultPassword:    "guest",
-		DefaultUserTags:    []string{"administrator"},
-		DefaultPermissions: Permissions{".*", ".*", ".*"},
-		DefaultVHost:       "/",
-		LoopbackUsers:      []string{"guest"},
-		PartitionHandling:  PauseMinority,
-		LogLevel:           slog.LevelInfo,
-		MemoryLimit:        Limit{Relative: 0.4},
-		DiskFree:           Limit{Absolute: 50_000_000},
-		QueueMasterLocator: "client-local",
-		SyncBatchSize:      4096,
-		Internode:          Internode{Listen: Listener{Host: "0.0.0.0", Port: DefaultInternodePort}},
+		Listeners:           []Listener{{Port: 5672}},
+		Heartbeat:           60 * time.Second,
+		FrameMax:            131072,
+		ChannelMax:          2047,
+		ClientTLS:           ClientTLS{Depth: 10, MinVersion: tls.VersionTLS12, MaxVersion: tls.VersionTLS13},
+		TLSHandshakeTimeout: 5 * time.Second,
+		AuthMechanisms:      []string{"PLAIN", "AMQPLAIN"},
+		CertLogin:           CertLogin{From: LoginDistinguishedName, SANType: SANDNS},
+		HandshakeTimeout:    10 * time.Second,
+		MaxMessageSize:      128 << 20,
+		ConsumerTimeout:     30 * time.Minute,
+		TCP:                 TCP{NoDelay: true, KeepAlive: true},
+		DefaultUser:         "guest",
+		DefaultPassword:     "guest",
+		DefaultUserTags:     []string{"administrator"},
+		DefaultPermissions:  Permissions{".*", ".*", ".*"},
+		DefaultVHost:        "/",
+		LoopbackUsers:       []string{"guest"},
+		PartitionHandling:   PauseMinority,
+		LogLevel:            slog.LevelInfo,
+		MemoryLimit:         Limit{Relative: 0.4},
+		DiskFree:            Limit{Absolute: 50_000_000},
+		QueueMasterLocator:  "client-local",
+		SyncBatchSize:       4096,
+		Internode:           Internode{Listen: Listener{Host: "0.0.0.0", Port: DefaultInternodePort}},
 		Timing: Timing{
 			HeartbeatInterval:      500 * time.Millisecond,
 			Lease:                  3 * time.Second,

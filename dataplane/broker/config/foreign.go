@@ -25,6 +25,7 @@ const (
 	otherMeta   = "Warren's store of metadata has no such setting"
 	byList      = "nodes form a cluster by cluster_formation.classic_config"
 	kernelsWork = "the system's setting holds"
+	goTLS       = "Go's TLS has no such setting"
 	notThere    = "Warren has no such thing"
 )
 
@@ -48,6 +49,20 @@ func foreign() []foreignKey {
 		{"definitions.https.**", "definitions come from a file: load_definitions", never},
 		{"definitions.tls.**", "definitions come from a file: load_definitions", nil},
 		{"definitions.hashing.algorithm", "definitions are not compared by a hash", nil},
+		{"ssl_options.crl_check", "lists of revoked certificates are not read", off},
+		{"ssl_options.cert", "certificates come from files: ssl_options.certfile", never},
+		{"ssl_options.cacerts.*", "certificates come from files: ssl_options.cacertfile", never},
+		{"ssl_options.key.*", "keys come from files: ssl_options.keyfile", never},
+		{"ssl_options.psk_identity", "TLS is by certificates", never},
+		{"ssl_options.client_renegotiation", "a client never may renegotiate", []string{"false", "off"}},
+		{"ssl_allow_poodle_attack", "SSL 3 is not spoken", []string{"false", "off"}},
+		{"ssl_options.secure_renegotiate", goTLS, nil},
+		{"ssl_options.reuse_sessions", "sessions are not resumed", nil},
+		{"ssl_options.dh", goTLS, nil},
+		{"ssl_options.dhfile", goTLS, nil},
+		{"ssl_options.log_alert", goTLS, nil},
+		{"ssl_options.log_level", goTLS, nil},
+		{"ssl_options.bypass_pem_cache", "changed files are read again by themselves", nil},
 
 		{"management.**", noPlugins, nil},
 		{"management_agent.**", noPlugins, nil},

@@ -19,7 +19,7 @@ type setter func(p *parser, wild, value string) error
 
 // keys is the table of all keys that are understood; lookup is by name. It is a function so that it is no global state.
 func keys() []key {
-	return []key{
+	return append(sslKeys(), []key{
 		{"listeners.tcp", (*parser).setNoListeners},
 		{"listeners.tcp.*", (*parser).setListener},
 		{"heartbeat", (*parser).setHeartbeat},
@@ -85,7 +85,7 @@ func keys() []key {
 		{"warren.recovery_wait", duration(func(t *Timing) *time.Duration { return &t.RecoveryWait }, 0)},
 		{"warren.witness", flag(func(c *Config) *bool { return &c.Witness })},
 		{"warren.debug.listen", checked(parseLoopback, func(c *Config) *string { return &c.DebugListen })},
-	}
+	}...)
 }
 
 func text(field func(*Config) *string) setter {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -41,9 +42,16 @@ type parser struct {
 
 	noListeners bool
 	tagsSet     bool
+	noSSL       bool
+	cipherGiven bool // one that is not there
 	listeners   []entry[Listener]
-	peers       []entry[string]
-	addresses   []entry[string]
+
+	sslListeners []entry[Listener]
+	versions     []entry[uint16]
+	ciphers      []entry[uint16]
+	mechanisms   []entry[string]
+	peers        []entry[string]
+	addresses    []entry[string]
 }
 
 // entry is one value of a numbered list.
@@ -176,6 +184,7 @@ func (p *parser) finish() {
 	p.finishListeners()
 	p.finishPeers()
 	p.finishTLS()
+	p.finishSSL()
 	t := p.c.Timing
 	if t.Lease < 2*t.HeartbeatInterval {
 		p.fail(fmt.Errorf("warren.lease (%v) must be at least twice warren.heartbeat_interval (%v): heartbeats renew leases",
@@ -190,23 +199,26 @@ func (p *parser) finish() {
 func (p *parser) finishListeners() {
 	if p.noListeners {
 		p.c.Listeners = nil
-		return
+	} else if len(p.listeners) > 0 {
+		p.c.Listeners = p.finishList("listeners.tcp", p.listeners)
 	}
-	if len(p.listeners) == 0 {
-		return
+	if !p.noSSL {
+		p.c.SSLListeners = p.finishList("listeners.ssl", p.sslListeners, p.c.Listeners...)
 	}
-	sortEntries(p.listeners)
-	p.c.Listeners = nil
-	for _, e := range p.listeners {
-		for _, other := range p.c.Listeners {
-			if other == e.value {
-				p.line = e.line
-				p.fail(fmt.Errorf("listeners.tcp.%s: %s is listened on already", e.name, e.value.Address()))
-			}
+}
+
+// finishList puts listeners in order; none may be there twice, or among taken.
+func (p *parser) finishList(group string, list []entry[Listener], taken ...Listener) (all []Listener) {
+	sortEntries(list)
+	for _, e := range list {
+		if slices.Contains(all, e.value) || slices.Contains(taken, e.value) {
+			p.line = e.line
+			p.fail(fmt.Errorf("%s.%s: %s is listened on already", group, e.name, e.value.Address()))
 		}
-		p.c.Listeners = append(p.c.Listeners, e.value)
+		all = append(all, e.value)
 	}
 	p.line = 0
+	return all
 }
 
 func (p *parser) finishPeers() {

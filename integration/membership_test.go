@@ -56,10 +56,7 @@ func TestLeaveAndJoin(t *testing.T) {
 	c.StopNode(gone)
 	c.Ctl(a, "forget_cluster_node", c.Name(gone))
 	refusedWith(t, c.Tool("rabbitmqctl", a, "forget_cluster_node", c.Name(gone)), 69, "not_a_cluster_node")
-	c.Spawn(gone)
-	cluster.Eventually(t, hang, "the forgotten node ends", func() bool {
-		return !c.Runs(gone) && strings.Contains(c.Log(gone), "thinks it's clustered with node")
-	})
+	endsWith(t, c, gone, "thinks it's clustered with node")
 	drainAll(t, c, b, "orders", confirmed)
 }
 

@@ -9,7 +9,8 @@ import (
 )
 
 // TestTwoOfThreeAreLost: two nodes are gone for good with their disks; the third is made a cluster again, with all that was confirmed,
-// and two new ones join it. Before, it is refused as long as a majority could still exist.
+// and two new ones join it. Before, it is refused as long as a majority could still exist; afterwards the two are not heard when they
+// come back on their old disks.
 func TestTwoOfThreeAreLost(t *testing.T) {
 	c := cluster.Start(t, 3)
 	c.Ctl(1, mirrorAll...)
@@ -24,15 +25,17 @@ func TestTwoOfThreeAreLost(t *testing.T) {
 	c.Kill(1)
 	c.Kill(2)
 	refusedWith(t, c.Recover(3, c.Name(1)), 69, "name it with --lost")
-	for _, i := range []int{1, 2} {
-		if err := os.RemoveAll(c.DataDir(i)); err != nil {
-			t.Fatal(err)
-		}
-	}
 	refusedWith(t, c.Recover(3, c.Name(1), c.Name(2)), 0, "a cluster of its own, without")
 	c.StartNode(3)
 	masterOf(t, c, 3, "orders")
 	declareQueue(t, c, 3, "made.after")
+	// The lost ones were not lost: together they are a majority of the cluster that was.
+	for _, i := range []int{1, 2} {
+		endsWith(t, c, i, "was recovered without "+c.Name(i))
+		if err := os.RemoveAll(c.DataDir(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
 	c.StartNodes(1, 2) // empty: they are let in
 	allAgree(t, c, 1, 2, 3)
 	mirrorsListed(t, c, 1, "orders", 2)

@@ -58,9 +58,6 @@ func TestWitness(t *testing.T) {
 	// A node that has copies does not become a witness.
 	c.StopNode(1)
 	c.Configure(1, "warren.witness = true")
-	c.Spawn(1)
-	cluster.Eventually(t, hang, "the node with copies ends", func() bool {
-		return !c.Runs(1) && strings.Contains(c.Log(1), "so it cannot become a witness")
-	})
+	endsWith(t, c, 1, "so it cannot become a witness")
 	drainAll(t, c, 2, "made.by.two", nil)
 }

@@ -41,6 +41,7 @@ type membershipAnswer struct {
 	Cluster  string `msgpack:"cluster"`
 	Known    bool   `msgpack:"known"`
 	Newest   uint64 `msgpack:"newest"`
+	Shunned  bool   `msgpack:"shunned"` // the cluster was recovered without the node that asks
 	Error    string `msgpack:"error"`
 }
 
@@ -64,7 +65,7 @@ func (n *Node) answerMembership(conn net.Conn) {
 		n.log.Debug("a question about membership cannot be read", "error", err)
 		return
 	}
-	a := membershipAnswer{Cluster: *n.clusterID.Load()}
+	a := membershipAnswer{Cluster: *n.clusterID.Load(), Shunned: n.shuns(q.Node)}
 	var err error
 	switch q.Kind {
 	case askStanding:
@@ -137,6 +138,9 @@ func (n *Node) disowned(ctx context.Context) error {
 	cluster := *n.clusterID.Load()
 	for _, p := range n.peers() {
 		a, err := askMembership(ctx, n.links, p.Addr, membershipQuestion{Kind: askKnows, Node: n.cfg.Node})
+		if err == nil && a.Shunned {
+			return n.shunnedBy(p.Node)
+		}
 		if err != nil || a.Known || cluster != "" && a.Cluster != cluster {
 			continue
 		}

@@ -52,6 +52,7 @@ type Node struct {
 	alarms     *alarms
 	clientTLS  *clienttls.Files // nil: no listener has TLS
 	members    *members
+	shunned    []string       // nodes that the cluster was recovered without; fixed
 	remembered []storedMember // what the file of members holds; keepPeers alone uses it
 
 	incarnation atomic.Uint64
@@ -102,6 +103,7 @@ func (n *Node) open() (err error) {
 	if n.data, err = openDataDir(n.cfg.DataDir, n.cfg.Node); err != nil {
 		return err
 	}
+	n.shunned = n.data.id.Shunned
 	incarnation, err := n.data.nextIncarnation()
 	if err != nil {
 		return err
@@ -157,7 +159,7 @@ func (n *Node) openMetadata() (err error) {
 	n.meta, err = raftstore.Open(raftstore.Config{
 		Dir: filepath.Join(n.cfg.DataDir, "raft"), Self: n.cfg.Node, Addr: n.internodeAddress(),
 		Stream: n.links.Stream(link.ProtoRaft), Peers: n.configuredPeers(), Ask: n.askStanding, Enter: n.enter,
-		AddressOf: n.members.toldAddress, Join: n.data.id.Joining, Hold: n.holdsBack(), Shunned: n.data.id.Shunned, Forward: n.forward, Prober: n.detector, Init: init, Logger: n.log,
+		AddressOf: n.members.toldAddress, Join: n.data.id.Joining, Hold: n.holdsBack(), Shunned: n.shunned, Forward: n.forward, Prober: n.detector, Init: init, Logger: n.log,
 	})
 	if err != nil {
 		return err

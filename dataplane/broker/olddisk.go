@@ -19,7 +19,8 @@ const newestTimeout = time.Second
 // holdsBack says whether this node has to ask the others before it votes: it was up before, on this disk.
 func (n *Node) holdsBack() bool { return n.data.found > 0 && !n.data.id.Joining }
 
-// askNewestOf asks all members that can be asked whether they know a newer incarnation of this node than its disk does.
+// askNewestOf asks all members that can be asked whether they know a newer incarnation of this node than its disk does, or have
+// given it up.
 func (n *Node) askNewestOf() error {
 	members, err := n.data.members()
 	if err != nil {
@@ -29,7 +30,7 @@ func (n *Node) askNewestOf() error {
 	ctx, cancel := context.WithTimeout(context.Background(), newestTimeout)
 	defer cancel()
 	var mu sync.Mutex
-	newest := uint64(0)
+	newest, shunnedBy := uint64(0), ""
 	var wg sync.WaitGroup
 	for _, m := range members {
 		if m.Name == n.cfg.Node {
@@ -41,11 +42,17 @@ func (n *Node) askNewestOf() error {
 			if err == nil {
 				mu.Lock()
 				newest = max(newest, a.Newest)
+				if a.Shunned {
+					shunnedBy = m.Name
+				}
 				mu.Unlock()
 			}
 		})
 	}
 	wg.Wait()
+	if shunnedBy != "" {
+		return n.shunnedBy(shunnedBy)
+	}
 	return n.checkNewest(newest)
 }
 

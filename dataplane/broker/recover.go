@@ -74,3 +74,19 @@ func Recover(ctx context.Context, cfg Config, lost []string) (gone []string, err
 	}
 	return gone, nil
 }
+
+// shuns says whether this node's cluster was recovered without another node, which has not been let in anew since. If that node
+// came back on its old disk, with the others that were given up it might make a majority of the cluster that was.
+func (n *Node) shuns(name string) bool {
+	if !slices.Contains(n.shunned, name) {
+		return false
+	}
+	members, err := n.Members()
+	return err == nil && !slices.ContainsFunc(members, func(m Member) bool { return m.Name == name })
+}
+
+// shunnedBy ends a node that was given up.
+func (n *Node) shunnedBy(other string) error {
+	return &UnwelcomeError{fmt.Sprintf("the cluster of %s was recovered without %s (warren recover), which was taken to be lost: what it "+
+		"has is not heard any more. Move its data directory %s away and start it empty to let it join", other, n.cfg.Node, n.cfg.DataDir)}
+}

@@ -346,6 +346,18 @@ func (c *Cluster) StopNode(i int) { c.t.Helper(); c.verb("stop-node", strconv.It
 // StartNode starts node i again, on the data it left.
 func (c *Cluster) StartNode(i int) { c.t.Helper(); c.verb("start-node", strconv.Itoa(i)) }
 
+// StartFails starts node i, which has to end before it is up, and returns what the start said.
+func (c *Cluster) StartFails(i int) string {
+	c.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	out, err := c.command(ctx, "cluster", "start-node", "--dir", c.Dir, strconv.Itoa(i)).CombinedOutput()
+	if err == nil || c.Runs(i) {
+		c.t.Fatalf("%s was to end, and runs\n%s", c.Name(i), out)
+	}
+	return string(out)
+}
+
 // StartNodes starts nodes in that order, each as soon as the one before runs: none waits until the one before is up, since it
 // may need the others for that.
 func (c *Cluster) StartNodes(nodes ...int) {

@@ -70,8 +70,8 @@ func TestDisks(t *testing.T) {
 	c.Ctl(1, mirrorAll...)
 	declareQueue(t, c, 1, "orders")
 	mirrorsListed(t, c, 1, "orders", 2)
-	const third = failoverMessages / 2
-	l := startLoadOnFirst(c, 2, "orders", 2*third)
+	const each = failoverMessages / 4
+	l := startLoadOnFirst(c, 2, "orders", 2*each)
 	l.reach(t, 200)
 
 	copied := filepath.Join(t.TempDir(), "copy")
@@ -86,7 +86,7 @@ func TestDisks(t *testing.T) {
 	restore(t, c.DataDir(3), copied)
 	c.StartNode(3)
 	mirrorsListed(t, c, 3, "orders", 2)
-	l.reach(t, third/2)
+	l.reach(t, each/2)
 	c.StopNode(3)
 	restore(t, c.DataDir(3), copied)
 	endsWith(t, c, 3, "is older than what the cluster knows of rabbit3@localhost")
@@ -96,10 +96,10 @@ func TestDisks(t *testing.T) {
 	}
 	c.StartNode(3)
 	mirrorsListed(t, c, 1, "orders", 2)
-	confirmed := l.finish(t, 2*third)
+	confirmed := l.finish(t, 2*each)
 
 	moves := newPublisher("moves")
-	l.done.Go(func() { moves.run(c.URI(1), "orders", third) })
+	l.done.Go(func() { moves.run(c.URI(1), "orders", each) })
 	moves.wait(t, hang, "the load goes on", func(p *publisher) bool { return len(p.confirmed) > 200 })
 	address := freeAddress(t)
 	c.StopNode(2)
@@ -115,8 +115,8 @@ func TestDisks(t *testing.T) {
 	allAgree(t, c, 1, 2, 3)
 	mirrorsListed(t, c, 3, "orders", 2)
 	l.done.Wait()
-	if moves.err != nil || len(moves.confirmed) != third {
-		t.Errorf("%d of %d confirmed: %v", len(moves.confirmed), third, moves.err)
+	if moves.err != nil || len(moves.confirmed) != each {
+		t.Errorf("%d of %d confirmed: %v", len(moves.confirmed), each, moves.err)
 	}
 	confirmed[moves.name] = moves.confirmed
 	drainAll(t, c, 2, "orders", confirmed)

@@ -67,6 +67,9 @@ func clusterText(cluster admin.ClusterStatus) string {
 	if !cluster.HasLeader {
 		s.line("Metadata: no leader; nothing can be declared or promoted until a majority of the voters can reach each other")
 	}
+	if without := members(cluster, func(n admin.NodeInfo) bool { return !n.Voter }); len(without) > 0 && len(without) < len(cluster.Nodes) {
+		s.line("Without a vote on the metadata: %s", strings.Join(without, ", "))
+	}
 	if cluster.Paused != "" {
 		s.line("This node is paused: %s", cluster.Paused)
 	}
@@ -148,6 +151,7 @@ func clusterDocument(s admin.ClusterStatus) map[string]any {
 		"disk_nodes":         textList(members(s, func(n admin.NodeInfo) bool { return !n.Witness })),
 		"feature_flags":      flagDocuments(s.FeatureFlags),
 		"metadata_leader":    leader,
+		"metadata_voters":    textList(members(s, func(n admin.NodeInfo) bool { return n.Voter })),
 		"listeners":          listeners,
 		"maintenance_status": status,
 		"partitions":         partitions,

@@ -86,8 +86,7 @@ func (s *Store) Standing() Standing {
 	return Settled
 }
 
-// form begins a new cluster with the list of peers as soon as a majority of them, this node among them, is known to be as
-// empty as it is. All begin with the same configuration, so they form one cluster, not several. If a peer belongs to a cluster
+// form begins a new cluster with the list of peers as soon as a majority of those who will vote is known to be empty. All begin with the same configuration, so they form one cluster, not several. If a peer belongs to a cluster
 // already, this node lost what it had, or comes late: it asks to be let in.
 func (s *Store) form() {
 	peers := s.startingList()
@@ -107,7 +106,7 @@ func (s *Store) form() {
 				said = err.Error()
 				s.log.Warn("a peer belongs to a cluster already, which did not let this empty node in yet", "peer", settled.Name, "error", err)
 			}
-		case fresh > len(peers)/2:
+		case fresh > min(len(peers), MaxVoters)/2:
 			s.bootstrap(peers)
 			return
 		case said == "":
@@ -132,14 +131,18 @@ func (s *Store) startingList() []Peer {
 	return peers
 }
 
-// askPeers returns a peer that belongs to a cluster, if one does, and how many are known to be fresh, this node counted.
+// askPeers returns a peer that belongs to a cluster, if one does, and how many of the voters to be are known to be fresh.
 func (s *Store) askPeers(peers []Peer) (settled *Peer, fresh int) {
 	var mu sync.Mutex
 	var wg sync.WaitGroup
-	for _, p := range peers {
+	for i, p := range peers {
+		vote := 0
+		if i < MaxVoters {
+			vote = 1
+		}
 		if p.Name == s.cfg.Self || s.cfg.Ask == nil { // without Ask: tests that know their nodes to be new
 			mu.Lock()
-			fresh++
+			fresh += vote
 			mu.Unlock()
 			continue
 		}
@@ -154,7 +157,7 @@ func (s *Store) askPeers(peers []Peer) (settled *Peer, fresh int) {
 			case standing == Settled && (settled == nil || p.Name < settled.Name):
 				settled = &p
 			case standing == Empty, standing == Begun:
-				fresh++
+				fresh += vote
 			}
 		})
 	}
@@ -162,7 +165,12 @@ func (s *Store) askPeers(peers []Peer) (settled *Peer, fresh int) {
 	return settled, fresh
 }
 
+// bootstrap begins the cluster; a node that will not vote in it gets its beginning from those who do.
 func (s *Store) bootstrap(peers []Peer) {
+	if slices.IndexFunc(peers, func(p Peer) bool { return p.Name == s.cfg.Self }) >= MaxVoters {
+		s.trans.gate.set(true, true)
+		return
+	}
 	var conf raft.Configuration
 	for i, p := range peers {
 		srv := raft.Server{ID: raft.ServerID(p.Name), Address: raft.ServerAddress(p.Addr)}

@@ -218,6 +218,50 @@ func TestYielding(t *testing.T) {
 	}
 }
 
+// Nine nodes: seven vote, two follow and take proposals as the others do. When a voter is forgotten, one of the two gets its seat; when
+// one only crashes, it keeps it.
+func TestNonVoters(t *testing.T) {
+	names := strings.Fields("a b c d e f g h i")
+	c := newCluster(t, names...)
+	c.tune = func(cfg *Config) {
+		cfg.HeartbeatTimeout, cfg.LeaderLease = time.Second, time.Second
+		cfg.Init.Features = state.SupportedFeatures()
+	}
+	c.start(names...)
+	for i, n := range names {
+		c.goUp(n, uint64(i+1))
+	}
+	if got := c.votes("i"); got != "a b c d e f g" {
+		t.Errorf("%s vote", got)
+	}
+	if r := c.propose("i", vhost(1)); r.Err != nil {
+		t.Error(r.Err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)
+	defer cancel()
+	leave := func(name string, forgotten bool) {
+		t.Helper()
+		c.kill(name)
+		leader := c.leader()
+		incarnation := uint64(slices.Index(names, name) + 1)
+		if err := c.at(leader).NodesDown(ctx, []state.DownNode{{Node: name, Incarnation: incarnation, Reason: state.ReasonFailure}}); err != nil {
+			t.Fatal(err)
+		}
+		if !forgotten {
+			return
+		}
+		if err := c.at(leader).RemoveMember(ctx, name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	gone := slices.DeleteFunc(slices.Clone(names[:7]), func(n string) bool { return n == c.leader() })
+	leave(gone[0], false)
+	leave(gone[1], true)
+	want := strings.Join(slices.DeleteFunc(strings.Fields("a b c d e f g h"), func(n string) bool { return n == gone[1] }), " ")
+	c.eventually("a non-voter has the seat that is free", func() bool { return c.votes("i") == want })
+	c.sameEverywhere()
+}
+
 // A node that left the group is forgotten by the state, and a node with another address is found.
 func TestConfigurationAndStateAgree(t *testing.T) {
 	c := newCluster(t, "a", "b", "c")

@@ -3,6 +3,7 @@ package command
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"warren/ctl/admin"
 	"warren/ctl/format"

@@ -58,6 +58,7 @@ type Output struct {
 	Kind      Kind
 	To        Member // Send, ResetLink
 	Frame     []byte // Send: encoded, immutable
+	Lazy      bool   // Send: nobody waits for it; it may stay until the next frame to the same member, a few milliseconds at most
 	Sender    Member // Deliver, SenderClosed, BaselineRaised
 	Number    uint64 // Deliver, SenderClosed, BaselineRaised
 	From      uint64 // BaselineRaised

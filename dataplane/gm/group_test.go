@@ -357,3 +357,36 @@ func TestForwardingAllocates(t *testing.T) {
 		t.Errorf("%.3f allocations per forwarded message", allocs)
 	}
 }
+
+// TestR3ReceiptGoesWithPersistence: while a message is not durable, its receipt costs no frame of its own; once the message is
+// durable one frame tells both, and receipt alone where nothing waits for the disk.
+func TestR3ReceiptGoesWithPersistence(t *testing.T) {
+	r := newRing(3, Config{})
+	r.settle()
+	got := deliveries(r, false)
+	send := func(c Class) int {
+		t.Helper()
+		before := r.frames
+		if _, err := r.groups[0].Broadcast([]byte{'m'}, c); err != nil {
+			t.Fatal(err)
+		}
+		r.settle()
+		return r.frames - before
+	}
+	send(Control)
+	if n := send(Control); n != 2+2+2 { // two hops of the message, of Progress, and of Stable
+		t.Errorf("%d frames for a message that needs no disk", n)
+	}
+	if n := send(Bulk); n != 2 {
+		t.Errorf("%d frames for a message that is not durable yet", n)
+	}
+	before := r.frames
+	for i := range r.groups {
+		r.groups[i].Persisted(r.members[0], 3)
+		r.settle()
+	}
+	if n := r.frames - before; n != 2+2 {
+		t.Errorf("%d frames once it is durable", n)
+	}
+	want(t, "sender", got[0], "n0:1:m", "progress 1/1", "n0:2:m", "progress 2/2", "n0:3:m", "progress 3/3")
+}

@@ -79,6 +79,11 @@ func (g *Group) flushProgress() {
 		if recv == 0 || s.told && recv == s.toldRecv && pers == s.toldPers {
 			continue
 		}
+		// Receipt alone is not told while something before it is not durable: it goes with that. Nobody can use it sooner, for what
+		// is complete is told to users in order.
+		if s.told && pers == s.toldPers && pers < recv {
+			continue
+		}
 		s.told, s.toldRecv, s.toldPers = true, recv, pers
 		b = appendUint(appendUint(appendRef(b, s), recv), pers)
 		n++
@@ -167,7 +172,7 @@ func (g *Group) flushStable() {
 	g.scratch = b
 	if n > 0 {
 		f := appendArray(appendHead(make([]byte, 0, 16+len(b)), frameStable, g.view.Version), 2*n)
-		g.send(g.succ, append(f, b...))
+		g.emit(Output{Kind: Send, To: g.succ.id, Frame: append(f, b...), Lazy: true})
 	}
 }
 

@@ -78,6 +78,7 @@ const (
 	evReset     // give the group's link up and ask the peer to start it afresh
 	evPeerReset // the peer asks
 	evResetDone // the peer did: what comes now is of the new start
+	evLate      // what the member kept because nobody waits for it is to leave
 )
 
 // event is one entry of a mailbox; a struct, so that a frame costs no allocation.
@@ -322,7 +323,7 @@ func (a *Actor) carry(outputs func(*gm.Group) []gm.Output) bool {
 			}
 			switch outs[i].Kind {
 			case gm.Send:
-				m.send(outs[i].To, outs[i].Frame)
+				m.send(&outs[i])
 			case gm.ResetLink:
 				m.resetLink(outs[i].To)
 			default:

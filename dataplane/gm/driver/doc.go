@@ -16,6 +16,9 @@
 //  3. calls [Handler.EndBatch], where the user syncs its journal and flushes its clients. If that made the member emit
 //     outputs, they are handled as in 1 and 2, and EndBatch is called again when the handler saw any.
 //
+// Frames that nobody waits for (gm.Output.Lazy: Stable) leave with the next frame to the same node, at the latest after 10 ms;
+// one timer of the host's serves all members, and runs only while one of them keeps such a frame.
+//
 // The methods of a Member may be called from inside the handler only. They never call back: outputs are handled after
 // the handler has returned, so there is no recursion.
 //

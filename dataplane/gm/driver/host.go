@@ -74,6 +74,8 @@ type Host struct {
 	log   *slog.Logger
 	wg    sync.WaitGroup
 
+	late lateMembers
+
 	// Mailboxes that only an actor at work needs: 10,000 idle ones hold none.
 	queues sync.Pool
 
@@ -121,6 +123,7 @@ func (h *Host) Close() {
 	h.life.Lock()
 	h.closing.Store(true)
 	h.life.Unlock()
+	h.late.stop()
 	h.wg.Wait()
 }
 

@@ -22,6 +22,7 @@ type Member struct {
 	group *gm.Group
 	links []*memberLink
 	left  bool
+	late  bool // the host will post evLate
 }
 
 // memberLink is what the group was told of the link to one node, and the frames that are to go there.
@@ -32,6 +33,7 @@ type memberLink struct {
 	reset bool // the peer was asked to start afresh and has not answered: down, for the group
 	out   *outbox
 	queue []outFrame
+	lazy  bool // nobody waits for what is in queue
 }
 
 // outFrame is one frame of a group, or the reset of its link.
@@ -128,6 +130,13 @@ func (m *Member) link(node string) *memberLink {
 // ring handles one event of the links. Outputs are drained around changes of a link, so that none from before goes out
 // over the new one; frames are handed over several at a time, for the core gathers progress and credit.
 func (m *Member) ring(a *Actor, e *event) {
+	if e.kind == evLate {
+		m.late = false
+		for _, l := range m.links {
+			l.lazy = false
+		}
+		return
+	}
 	l := m.link(e.from.Node)
 	switch e.kind {
 	case evFrame:
@@ -166,10 +175,10 @@ func (m *Member) afresh(l *memberLink, why eventKind) {
 		if l.reset {
 			return
 		}
-		l.reset, l.queue = true, append(l.queue, outFrame{kind: KindReset})
+		l.reset, l.lazy, l.queue = true, false, append(l.queue, outFrame{kind: KindReset})
 		m.group.LinkDown(l.node, l.id.Incarnation)
 	case evPeerReset:
-		l.queue = append(l.queue, outFrame{kind: KindResetDone})
+		l.lazy, l.queue = false, append(l.queue, outFrame{kind: KindResetDone})
 		if !l.reset {
 			m.group.LinkUp(l.node, l.id.Incarnation)
 		}
@@ -198,16 +207,24 @@ func (m *Member) resetLink(to gm.Member) {
 	_ = m.actor.post(event{kind: evReset, member: m, from: l.id}, false)
 }
 
-func (m *Member) send(to gm.Member, frame []byte) {
-	if l := m.link(to.Node); l.up && l.id.Incarnation == to.Incarnation {
-		l.queue = append(l.queue, outFrame{kind: KindRing, frame: frame})
+func (m *Member) send(o *gm.Output) {
+	if l := m.link(o.To.Node); l.up && l.id.Incarnation == o.To.Incarnation {
+		l.lazy = o.Lazy && (l.lazy || len(l.queue) == 0)
+		l.queue = append(l.queue, outFrame{kind: KindRing, frame: o.Frame})
 	}
 }
 
-// flush gives the gathered frames to the links.
+// flush gives the gathered frames to the links. What nobody waits for stays until something joins it, or until evLate.
 func (m *Member) flush() {
 	for _, l := range m.links {
 		if len(l.queue) == 0 {
+			continue
+		}
+		if l.lazy {
+			if !m.late {
+				m.late = true
+				m.host.late.add(m)
+			}
 			continue
 		}
 		l.out.submit(m, l.id, l.queue)

@@ -31,19 +31,19 @@
 // TestFindMutations prints the table anew after a change of the core or of the histories, which gives seeds another meaning.
 //
 //	ProgressAlone      R3 without the minimum over the chain         2  I4
-//	KeepWatermarks     R3 watermarks outlive their view             26  I4
-//	PersistedByOthers  R4 the sender's own disk does not count      10  I4
+//	KeepWatermarks     R3 watermarks outlive their view             12  I4
+//	PersistedByOthers  R4 the sender's own disk does not count       4  I4
 //	AcceptAnybody      R5 data is taken from anybody                11  rest
-//	ResumeUnordered    R7 the log goes out sender by sender          2  I3
+//	ResumeUnordered    R7 the log goes out sender by sender         11  I3
 //	OpenOlderStart     R7 a Start for an older Resume opens          5  rest
 //	FreshAnswers       R7 a fresh member answers Resume             48  I5
 //	KeepStarted        R7 a new predecessor's link is started        5  rest
-//	CloseWithoutToken  R8 closing without the token                  4  I5
-//	CloseMinOnly       R8 the token tested by min only               4  I5
-//	OldToken           R8 tokens outlive their view              35215  I5
-//	ForgetAtOnce       R8 a closed sender is forgotten at once      40  I6
-//	NoRaise            R9 a later Start raises no baseline         347  rest
-//	IgnoreCredit       R10 data goes out without credit              2  I7
+//	CloseWithoutToken  R8 closing without the token                 12  I6
+//	CloseMinOnly       R8 the token tested by min only              73  I5
+//	OldToken           R8 tokens outlive their view             script  TestScriptOldToken
+//	ForgetAtOnce       R8 a closed sender is forgotten at once       2  I6
+//	NoRaise            R9 a later Start raises no baseline         636  rest
+//	IgnoreCredit       R10 data goes out without credit             12  I7
 //	StableOvertakes    R10 Stable passes data without credit    script  TestScriptBlockedJoiner
 //	KeepPartial        R11 half a message outlives its link         11  frame
 //

@@ -193,6 +193,8 @@ func scriptBlocked(t *testing.T, rule mutation.Rule) gm.Stats {
 	s.broadcast("a", "m1", gm.Bulk)
 	s.broadcast("a", "m2", gm.Bulk)
 	s.pass("ab", "")
+	s.groups["b"].Persisted(s.self["a"], 2)
+	s.take("b")
 	s.install(s.view(2, "abd"), "bd")
 	s.pass("db", "")
 	s.pass("bd", "")

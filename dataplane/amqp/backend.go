@@ -83,6 +83,8 @@ type ChannelBackend interface {
 	// Back-pressure: a wait that is not nil holds the channel back: nothing else is taken from this channel until wait is
 	// closed, and soon the client's connection is not read any more. The message itself has been taken.
 	Publish(p Publish) (wait <-chan struct{}, err error)
+	// Check returns the error that Publish would return now. It is asked when a publish joins a transaction.
+	Check(p Publish) error
 	// Settle tells the fate of deliveries, in the order of their delivery tags; tokens is only valid during the call. It
 	// must not wait for a queue. Each token is settled at most once. What was not settled when the channel closes is the
 	// backend's to requeue (it knows what it delivered and what was settled).
@@ -108,8 +110,8 @@ type ChannelBackend interface {
 	Cancel(ctx context.Context, tag string) error
 	// Get takes one message; ok is false if the queue is empty.
 	Get(ctx context.Context, queue string, noAck bool) (g Got, ok bool, err error)
-	// Qos with global=true bounds all consumers of the channel together (RabbitMQ's meaning); global=false is not passed
-	// on: it arrives as Consume.Prefetch of later consumers. 0 is no limit.
+	// Qos bounds all consumers of the channel together (global=true, in RabbitMQ's meaning). A global=false arrives here as
+	// 0, which is no limit, and as Consume.Prefetch of later consumers.
 	Qos(ctx context.Context, globalPrefetch uint16) error
 
 	// Drained says that deliveries to the consumer were written to the client's socket or are in its connection's small

@@ -204,6 +204,10 @@ func TestChannelErrors(t *testing.T) {
 		{"too large", func(ch *rabbit.Channel) error {
 			return ch.PublishWithContext(t.Context(), "", "q", false, false, rabbit.Publishing{Body: make([]byte, 1001)})
 		}, 406, "PRECONDITION_FAILED - message size 1001 is larger than configured max size 1000"},
+		{"tx, unknown exchange", func(ch *rabbit.Channel) error { // at once, not at the commit
+			_ = ch.Tx()
+			return ch.PublishWithContext(t.Context(), "missing", "q", false, false, rabbit.Publishing{})
+		}, 404, "NOT_FOUND - no exchange 'missing' in vhost '/'"},
 		{"tx in confirm mode", func(ch *rabbit.Channel) error { _ = ch.Confirm(false); return ch.Tx() },
 			406, "PRECONDITION_FAILED - cannot switch from confirm to tx mode"},
 	}
@@ -391,6 +395,13 @@ func TestPrefetch(t *testing.T) {
 			}
 			next(t, "third", ds)
 			next(t, "fourth", ds)
+			if err := ch.Qos(9, 0, false); err != nil { // takes a bound off the channel, and is for later consumers
+				t.Fatal(err)
+			}
+			if publish(t, ch, "", "q", rabbit.Publishing{}); global {
+				next(t, "fifth", ds)
+				next(t, "sixth", ds)
+			}
 		})
 	}
 }

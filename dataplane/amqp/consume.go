@@ -28,12 +28,15 @@ func (ch *channel) qos(ctx context.Context, m *basicQos) error {
 	if m.PrefetchSize != 0 {
 		return Errorf(NotImplemented, "prefetch_size!=0 (%d)", m.PrefetchSize)
 	}
-	if m.Global {
-		if err := ch.backend.Qos(ctx, m.PrefetchCount); err != nil {
-			return err
-		}
-		ch.shown.global.Store(uint32(m.PrefetchCount))
-	} else {
+	global := m.PrefetchCount
+	if !m.Global {
+		global = 0 // one that is not global takes the bound off the channel (RabbitMQ)
+	}
+	if err := ch.backend.Qos(ctx, global); err != nil {
+		return err
+	}
+	ch.shown.global.Store(uint32(global))
+	if !m.Global {
 		ch.prefetch = m.PrefetchCount
 		ch.shown.prefetch.Store(uint32(m.PrefetchCount))
 	}

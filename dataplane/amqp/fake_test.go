@@ -164,6 +164,16 @@ func (b *fakeBroker) count(f func() int) int {
 	return f()
 }
 
+func (c *fakeChannel) Check(p Publish) error {
+	m := exchange.Message{Exchange: p.Message.Exchange, Key: p.Message.RoutingKey}
+	c.s.b.mu.Lock()
+	defer c.s.b.mu.Unlock()
+	if _, err := c.s.b.tab.Route(&c.scratch, m); err != nil {
+		return Errorf(NotFound, "no exchange '%s' in vhost '/'", p.Message.Exchange)
+	}
+	return nil
+}
+
 func (c *fakeChannel) Publish(p Publish) (<-chan struct{}, error) {
 	b := c.s.b
 	b.mu.Lock()

@@ -133,7 +133,7 @@ func (c *conn) serverProperties() Table {
 		caps[name] = true
 	}
 	p := Table{"product": "Warren", "version": c.srv.cfg.Version, "platform": "Go " + strings.TrimPrefix(runtime.Version(), "go"),
-		"information": "Speaks AMQP 0-9-1", "capabilities": caps}
+		"information": "Speaks AMQP 0-9-1", "copyright": "The authors of Warren; Apache License 2.0", "capabilities": caps}
 	if name := c.srv.cfg.ClusterName; name != "" {
 		p["cluster_name"] = name
 	}

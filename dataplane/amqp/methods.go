@@ -194,7 +194,7 @@ func (ch *channel) queueDeclare(ctx context.Context, m *queueDeclare) error {
 		d.Name = name
 	case d.Name == "":
 		d.Name, d.ServerNamed = "amq.gen-"+randomName(), true
-	case !d.Passive && strings.HasPrefix(d.Name, "amq."):
+	case !d.Passive && strings.HasPrefix(d.Name, "amq.") && !strings.HasPrefix(d.Name, "amq.rabbitmq.reply-to"):
 		return Errorf(AccessRefused, "queue name '%s' contains reserved prefix 'amq.*'", d.Name)
 	}
 	info, err := ch.backend.QueueDeclare(ctx, d)

@@ -57,6 +57,9 @@ func (ch *channel) txSelect() error {
 
 // txPublish keeps a publish for the commit.
 func (ch *channel) txPublish(p Publish) error {
+	if err := ch.backend.Check(p); err != nil {
+		return err
+	}
 	t := ch.tx
 	t.bytes += int64(len(p.Message.Body) + len(p.Message.Properties))
 	if len(t.publishes) >= maxTxEntries || t.bytes > maxTxBytes {

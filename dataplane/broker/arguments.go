@@ -123,9 +123,8 @@ func queueArguments(d amqp.QueueDeclare, vhost string) (locator string, err erro
 			locator = strings.Replace(v, "balanced", "min-masters", 1)
 		}
 	}
-	if locator != "" && !slices.Contains([]string{"client-local", "min-masters", "random"}, locator) {
-		return "", amqp.Errorf(amqp.PreconditionFailed,
-			"invalid arg 'x-queue-master-locator' for queue '%s' in vhost '%s': '%s' is not a known locator", d.Name, vhost, locator)
+	if !slices.Contains([]string{"client-local", "min-masters", "random"}, locator) {
+		locator = "" // one that is not known counts for nothing, as with RabbitMQ
 	}
 	return locator, nil
 }

@@ -251,6 +251,15 @@ func (c *channel) Publish(p amqp.Publish) (<-chan struct{}, error) {
 	return c.publishAll(targets, p.Seq, p.Message), nil
 }
 
+// Check implements amqp.ChannelBackend.
+func (c *channel) Check(p amqp.Publish) error {
+	if err := c.withReplyTo(&p.Message); err != nil {
+		return err
+	}
+	_, err := c.sess.route(c, &p.Message)
+	return err
+}
+
 // publishAll hands a message to all the queues that take it; a wait that is not nil is closed when more may be published.
 func (c *channel) publishAll(targets []*attachment, seq uint64, m message.Message) (wait <-chan struct{}) {
 	if seq != 0 && len(targets) > 1 {

@@ -36,6 +36,9 @@ func exchangeCommand(vhost string, d amqp.ExchangeDeclare) (*state.DeclareExchan
 	if !exchange.ValidType(d.Type) {
 		return nil, amqp.Errorf(amqp.CommandInvalid, "unknown exchange type '%s'", d.Type)
 	}
+	if err := exchangeFault(vhost, d); err != nil {
+		return nil, err
+	}
 	args, err := amqp.AppendTable(nil, d.Arguments)
 	if err != nil {
 		return nil, amqp.Errorf(amqp.SyntaxError, "arguments of exchange '%s': %v", d.Name, err)
@@ -83,9 +86,8 @@ func (c *channel) bind(ctx context.Context, b amqp.Binding, kind state.Kind) err
 	if err != nil {
 		return err
 	}
-	if _, isWeight := exchange.Weight(b.RoutingKey); !isWeight &&
-		c.sess.life.routes.exchangeType(c.sess.info.VHost, b.Source) == exchange.ConsistentHash {
-		return amqp.Errorf(amqp.PreconditionFailed, "The binding key must be an integer: \"%s\"", b.RoutingKey)
+	if fault := bindingFault(c.sess.life.routes.exchangeType(c.sess.info.VHost, b.Source), b); fault != "" {
+		return amqp.Errorf(amqp.PreconditionFailed, "%s", fault)
 	}
 	_, err = c.sess.life.propose(ctx, &state.Bind{Binding: binding, Owner: c.sess.owner()})
 	return refusal(err)
@@ -97,6 +99,9 @@ func (c *channel) unbind(ctx context.Context, b amqp.Binding, kind state.Kind) e
 		return err
 	}
 	_, err = c.sess.life.propose(ctx, &state.Unbind{Binding: binding, Owner: c.sess.owner()})
+	if errors.Is(err, state.ErrNotFound) {
+		return nil // as RabbitMQ since 3.2
+	}
 	return refusal(err)
 }
 
@@ -146,7 +151,7 @@ func (c *channel) createQueue(ctx context.Context, d amqp.QueueDeclare) error {
 	}
 	cmd, err := s.life.queueCommand(s.info.VHost, d)
 	if err != nil {
-		return err
+		return s.differing(d, err)
 	}
 	cmd.Owner = s.owner()
 	r, err := s.life.propose(ctx, cmd)
@@ -161,6 +166,23 @@ func (c *channel) createQueue(ctx context.Context, d amqp.QueueDeclare) error {
 		}
 	}
 	return nil
+}
+
+// differing is what is wrong with a declaration whose arguments are refused: if the queue is there, RabbitMQ tells first what
+// differs.
+func (s *session) differing(d amqp.QueueDeclare, fault error) error {
+	q, ok := s.life.routes.queue(s.info.VHost, d.Name)
+	if !ok {
+		return fault
+	}
+	r := state.Redeclare(q, &state.DeclareQueue{
+		Vhost: s.info.VHost, Name: d.Name, Durable: d.Durable, AutoDelete: d.AutoDelete, Exclusive: d.Exclusive, Owner: s.owner(),
+		Compared: compared(d.Arguments, comparedQueueArguments...),
+	})
+	if r.Err == nil {
+		return fault
+	}
+	return refusal(r.Err)
 }
 
 // queueCommand checks a declaration and makes its command; the owner is not set.

@@ -15,7 +15,7 @@ type node struct {
 
 func (t *trie) add(key string, to target) {
 	n, below := &t.root, false
-	for w := range strings.SplitSeq(key, ".") {
+	for _, w := range words(key) {
 		next := n.children[w]
 		if next == nil {
 			if n.children == nil {
@@ -29,10 +29,18 @@ func (t *trie) add(key string, to target) {
 	n.targets.add(to)
 }
 
+// words are those of a key; an empty one has none, as with RabbitMQ.
+func words(key string) []string {
+	if key == "" {
+		return nil
+	}
+	return strings.Split(key, ".")
+}
+
 // remove takes one binding away, and the nodes that nothing else needs.
 func (t *trie) remove(key string, to target) {
 	path := []*node{&t.root}
-	words := strings.Split(key, ".")
+	words := words(key)
 	for _, w := range words {
 		next := path[len(path)-1].children[w]
 		if next == nil {
@@ -62,7 +70,7 @@ func (m *matcher) match(t *trie, key string) {
 	m.at, m.hashes = append(m.at[:0], &t.root), m.hashes[:0]
 	clear(m.nested)
 	m.reach(&t.root)
-	for more := true; more && len(m.at)+len(m.hashes) > 0; {
+	for more := key != ""; more && len(m.at)+len(m.hashes) > 0; {
 		var word string
 		word, key, more = strings.Cut(key, ".")
 		m.next = m.next[:0]

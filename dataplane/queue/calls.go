@@ -92,6 +92,7 @@ func (p *Process) serveGets() {
 				p.give(g.node, nil, &e)
 			}
 		}
+		p.expireHeads() // what comes next is not counted if it expired
 		r.Messages, r.Consumers = uint64(p.readyCount()), uint64(p.consumers.count)
 		p.toNode(g.node, r)
 	}

@@ -235,6 +235,19 @@ func TestSingleActive(t *testing.T) {
 	r.wantHeld("m2 m3")
 }
 
+// What expired behind a message that is got is not counted with what is left (RabbitMQ).
+func TestGetCountsWhatLives(t *testing.T) {
+	r := newRig(t, queue.Options{})
+	r.pub("a", 1, "m1")
+	r.set(queue.Settings{TTL: limit(100)})
+	r.pub("a", 1, "m2")
+	r.at(100)
+	r.get("a", 1)
+	if r.call.Messages != 0 {
+		t.Errorf("%d messages left", r.call.Messages)
+	}
+}
+
 // A dead letter stays until all its targets have it; then it goes, and when that is stable its targets may forget it.
 func TestLetters(t *testing.T) {
 	r := newRig(t, queue.Options{Letters: 2})

@@ -2,6 +2,7 @@ package state
 
 import (
 	"fmt"
+	"slices"
 
 	"warren/metadata/placement"
 	"warren/metadata/policy"
@@ -13,7 +14,7 @@ func (s *State) declareQueue(index uint64, c *DeclareQueue) Result {
 		return refused(CodeNotFound, KindVhost, "", c.Vhost)
 	}
 	if q, ok := s.Queue(c.Vhost, c.Name); ok {
-		return redeclareQueue(q, c)
+		return Redeclare(q, c)
 	}
 	if r, ok := s.queueLimit(c.Vhost, c.Name); !ok {
 		return r
@@ -69,8 +70,10 @@ func (s *State) placeQueue(index uint64, q *Queue, c *DeclareQueue) *Error {
 }
 
 // redeclareQueue compares a declaration with the queue that is there, in RabbitMQ's order: access, state, flags, arguments.
-func redeclareQueue(q *Queue, c *DeclareQueue) Result {
-	if q.Exclusive && q.Owner != c.Owner {
+// Redeclare is the answer to a declaration of a queue that is there: whether it is the same, or what differs, with RabbitMQ's
+// words.
+func Redeclare(q *Queue, c *DeclareQueue) Result {
+	if q.Exclusive != c.Exclusive || q.Exclusive && q.Owner != c.Owner {
 		return refused(CodeLocked, KindQueue, c.Vhost, c.Name)
 	}
 	if q.Status == QueueDown {
@@ -79,7 +82,7 @@ func redeclareQueue(q *Queue, c *DeclareQueue) Result {
 	for _, f := range []struct {
 		key        string
 		have, want bool
-	}{{"durable", q.Durable, c.Durable}, {"auto_delete", q.AutoDelete, c.AutoDelete}, {"exclusive", q.Exclusive, c.Exclusive}} {
+	}{{"durable", q.Durable, c.Durable}, {"auto_delete", q.AutoDelete, c.AutoDelete}} {
 		if f.have != f.want {
 			return inequivalent(KindQueue, c.Vhost, c.Name, f.key, fmt.Sprintf("'%t'", f.have), fmt.Sprintf("'%t'", f.want))
 		}
@@ -94,23 +97,39 @@ func inequivalent(kind Kind, vhost, name, key, have, want string) Result {
 	return Result{Err: &Error{Code: CodeInequivalent, Kind: kind, Vhost: vhost, Name: name, Key: key, Have: have, Want: want}}
 }
 
-// compareArguments finds the first argument by key that differs. Integers of different widths are the same.
+// firstCompared are the arguments that RabbitMQ looks at first, in its order, when it looks for one that differs.
+var firstCompared = []string{"x-expires", "x-message-ttl", "x-dead-letter-exchange", "x-dead-letter-routing-key"}
+
+// compareArguments finds the first argument that differs. Integers of different widths are the same.
 func compareArguments(kind Kind, vhost, name string, have, want []Argument) (Result, bool) {
-	i, j := 0, 0
-	for i < len(have) || j < len(want) {
+	keys := slices.Clone(firstCompared)
+	for _, args := range [][]Argument{have, want} {
+		for _, a := range args {
+			keys = append(keys, a.Key)
+		}
+	}
+	slices.Sort(keys[len(firstCompared):])
+	for _, key := range keys {
+		h, isHad := argument(have, key)
+		w, isWanted := argument(want, key)
 		switch {
-		case j == len(want) || i < len(have) && have[i].Key < want[j].Key:
-			return inequivalent(kind, vhost, name, have[i].Key, typed(have[i]), "none"), false
-		case i == len(have) || want[j].Key < have[i].Key:
-			return inequivalent(kind, vhost, name, want[j].Key, "none", typed(want[j])), false
+		case isHad && !isWanted:
+			return inequivalent(kind, vhost, name, key, typed(h), "none"), false
+		case isWanted && !isHad:
+			return inequivalent(kind, vhost, name, key, "none", typed(w)), false
+		case typeClass(h.Type) != typeClass(w.Type) || h.Text != w.Text:
+			return inequivalent(kind, vhost, name, key, "'"+h.Text+"'", "'"+w.Text+"'"), false
 		}
-		h, w := have[i], want[j]
-		if typeClass(h.Type) != typeClass(w.Type) || h.Text != w.Text {
-			return inequivalent(kind, vhost, name, h.Key, "'"+h.Text+"'", "'"+w.Text+"'"), false
-		}
-		i, j = i+1, j+1
 	}
 	return Result{}, true
+}
+
+func argument(args []Argument, key string) (Argument, bool) {
+	i := slices.IndexFunc(args, func(a Argument) bool { return a.Key == key })
+	if i < 0 {
+		return Argument{}, false
+	}
+	return args[i], true
 }
 
 func typed(a Argument) string {

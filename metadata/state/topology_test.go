@@ -54,6 +54,10 @@ func TestInequivalent(t *testing.T) {
 		{func(d *DeclareQueue) { d.Compared = nil }, "inequivalent arg 'x-message-ttl' for queue 'q' in vhost '/': received none but current is the value '1000' of type 'signedint'"},
 		{func(d *DeclareQueue) { d.Compared = append([]Argument{{"x-expires", "signedint", "9"}}, d.Compared...) },
 			"inequivalent arg 'x-expires' for queue 'q' in vhost '/': received the value '9' of type 'signedint' but current is none"},
+		{func(d *DeclareQueue) { d.Compared = []Argument{{"x-max-length", "byte", "9"}} },
+			"inequivalent arg 'x-message-ttl' for queue 'q' in vhost '/': received none but current is the value '1000' of type 'signedint'"},
+		{func(d *DeclareQueue) { d.Compared = append([]Argument{{"x-max-length", "byte", "9"}}, d.Compared...) },
+			"inequivalent arg 'x-max-length' for queue 'q' in vhost '/': received the value '9' of type 'byte' but current is none"},
 	} {
 		other := d
 		c.change(&other)
@@ -62,6 +66,9 @@ func TestInequivalent(t *testing.T) {
 			t.Errorf("got %v\nwant %s", r.Err, c.want)
 		}
 	}
+	exclusive := d
+	exclusive.Exclusive, exclusive.Owner = true, Owner{Node: "a", Connection: 1}
+	m.refused(&exclusive, ErrLocked)
 	r, _ := m.apply(&DeclareExchange{Vhost: "/", Name: "amq.direct", Type: "fanout", Durable: true})
 	if want := "inequivalent arg 'type' for exchange 'amq.direct' in vhost '/': received 'fanout' but current is 'direct'"; r.Err.Error() != want {
 		t.Errorf("got %v", r.Err)

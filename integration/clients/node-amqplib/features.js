@@ -176,11 +176,12 @@ both('consumer.cancelled', async (t, q) => {
   const c = await t.connect();
   const ch = await t.open(c);
   await ch.assertQueue(q);
-  let end = false;
-  await ch.consume(q, (m) => { t.say('told', m); end = true; }, { consumerTag: 'c' });
+  const told = [];
+  await ch.consume(q, (m) => told.push(m), { consumerTag: 'c' });
   const other = await t.open();
   t.say(await other.deleteQueue(q));
-  await t.until('cancel', () => end);
+  await t.until('cancel', () => told.length === 1);
+  t.say(told);
   await t.tries('cancel', () => ch.cancel('c'));
   await t.tries('channel', () => ch.prefetch(1));
 });
@@ -192,7 +193,7 @@ scenario('rpc.direct-reply-to', async (t) => {
   const { queue } = await server.assertQueue('node.rpc', { durable: false, autoDelete: true });
   await server.consume(queue, (m) => {
     t.say(m.properties.replyTo.startsWith('amq.rabbitmq.reply-to.'), m.properties.correlationId);
-    server.sendToQueue(m.properties.replyTo, b(`${m.content}!`), { correlationId: m.properties.correlationId, mandatory: true });
+    server.sendToQueue(m.properties.replyTo, b(`${m.content}!`), { correlationId: m.properties.correlationId });
   }, { noAck: true });
   const replies = [];
   await client.consume('amq.rabbitmq.reply-to', (m) => { replies.push(m); t.say('reply', m.content, m.properties.correlationId, m.fields.exchange); }, { noAck: true, consumerTag: 'r' });
@@ -205,8 +206,18 @@ scenario('rpc.direct-reply-to', async (t) => {
   await t.fails('without a consumer', async (x) => { x.sendToQueue(queue, b('m'), { replyTo: 'amq.rabbitmq.reply-to' }); await x.prefetch(1); }, c);
   await t.fails('declare', (x) => x.checkQueue('amq.rabbitmq.reply-to'), c);
   await t.fails('declare actively', (x) => x.assertQueue('amq.rabbitmq.reply-to'), c);
-  server.sendToQueue('amq.rabbitmq.reply-to.x.y', b('nobody'), { mandatory: true });
-  await server.prefetch(1);
+});
+
+scenario('rpc.mandatory-reply', async (t) => {
+  const ch = await t.open();
+  let replies = 0;
+  await ch.consume('amq.rabbitmq.reply-to', () => { replies++; }, { noAck: true });
+  const { queue } = await ch.assertQueue('node.rpc-mandatory', { exclusive: true });
+  ch.sendToQueue(queue, b('ask'), { replyTo: 'amq.rabbitmq.reply-to' });
+  await t.ready(ch, queue, 1);
+  const m = await ch.get(queue, { noAck: true });
+  ch.sendToQueue(m.properties.replyTo, b('answer'), { mandatory: true });
+  await t.until('reply', () => replies === 1);
 });
 
 scenario('exchange.consistent-hash', async (t) => {

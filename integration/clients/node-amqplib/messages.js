@@ -82,8 +82,9 @@ both('basic.recover', async (t, q) => {
   const got = await consumes(t, ch, q, { consumerTag: 'c' });
   for (let i = 1; i <= 3; i++) ch.sendToQueue(q, b(`m${i}`));
   await t.until('deliveries', () => got.length === 3);
-  t.say(await ch.recover());
+  const ok = await ch.recover();
   await t.until('deliveries', () => got.length === 6);
+  t.say(ok);
   await ch.deleteQueue(q);
 });
 

@@ -147,7 +147,7 @@ scenario('exchange.declare', async (t) => {
     ['type', 'fanout', {}], ['durable', 'topic', { durable: false }], ['auto-delete', 'topic', { autoDelete: true }],
     ['internal', 'topic', { internal: true }], ['alternate', 'topic', { alternateExchange: 'amq.fanout' }],
   ]) await t.fails(what, (c) => c.assertExchange(x, type, options));
-  await t.fails('unknown type', (c) => c.assertExchange('node.exchange2', 'other'));
+  await t.fails('unknown type', (c) => c.assertExchange('node.exchange2', 'node-type'));
   await t.fails('reserved', (c) => c.assertExchange('amq.mine', 'direct'));
   await t.fails('reserved, there', (c) => c.assertExchange('amq.direct', 'direct'));
   await t.fails('default', (c) => c.assertExchange('', 'direct'));

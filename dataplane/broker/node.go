@@ -121,11 +121,13 @@ func (n *Node) open() (err error) {
 	if n.links, err = link.New(links); err != nil {
 		return err
 	}
+	opening := time.Now()
 	if n.store, err = store.Open(store.Options{
 		Dir: filepath.Join(n.cfg.DataDir, "queues"), Budget: int64(bodiesShare * float64(n.memoryLimit())), Log: n.log, OnFatal: n.failDisk,
 	}); err != nil {
 		return err
 	}
+	n.log.Info("the message store is open", "took", time.Since(opening).Round(time.Millisecond))
 	n.host = driver.NewHost(n.links, driver.Config{Log: n.cfg.Log})
 	n.register()
 	if err := n.openMetadata(); err != nil {

@@ -13,6 +13,7 @@
 //	fsm.go        hashicorp/raft's FSM around state.State, subscribers
 //	transport.go  the transport, with a place to put messages of our own into
 //	nudge.go      telling followers of a commit at once
+//	reach.go      a follower that was away is spoken to as soon as it is back
 //	logger.go     hclog to slog
 //
 // # Learning of a commit

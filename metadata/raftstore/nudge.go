@@ -87,7 +87,7 @@ func (s *Store) sendNudge(srv raft.Server, n nudge) {
 	req := &raft.AppendEntriesRequest{RPCHeader: s.header(), Term: n.term,
 		PrevLogEntry: n.index, PrevLogTerm: n.term, LeaderCommitIndex: n.index}
 	var resp raft.AppendEntriesResponse
-	if err := s.trans.AppendEntries(srv.ID, srv.Address, req, &resp); err != nil {
+	if err := s.trans.NetworkTransport.AppendEntries(srv.ID, srv.Address, req, &resp); err != nil {
 		s.log.Debug("commit notice not delivered", "node", string(srv.ID), "err", err)
 	}
 }

@@ -162,7 +162,7 @@ func (s *Store) start(hlog hclog.Logger, snaps raft.SnapshotStore) error {
 	if s.raft, err = raft.NewRaft(rc, s.fsm, s.logs, s.bolt, snaps, s.trans); err != nil {
 		return errors.Join(fmt.Errorf("start raft: %w", err), s.trans.close())
 	}
-	s.trans.start()
+	s.trans.start(s.raft)
 	s.wg.Go(func() { s.watchLeadership(notify) })
 	s.wg.Go(s.nudgeLoop)
 	if empty && !s.cfg.Join {

@@ -2,6 +2,7 @@ package raftstore
 
 import (
 	"net"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -37,6 +38,7 @@ type transport struct {
 	gate       gate
 	started    bool
 	shuns      func(cmd any) bool
+	raft       atomic.Pointer[raft.Raft]
 	configured func() bool // whether this node has a configuration; set before run needs it
 	out        chan raft.RPC
 	stop       chan struct{}
@@ -49,7 +51,8 @@ func newTransport(n *raft.NetworkTransport, configured func() bool) *transport {
 }
 
 // start begins to pass messages on; Raft must be there.
-func (t *transport) start() {
+func (t *transport) start(r *raft.Raft) {
+	t.raft.Store(r)
 	t.started = true
 	go t.run()
 }

@@ -115,6 +115,15 @@ func expectTable(t *testing.T, c *cluster.Cluster, prefix string, lossy, down []
 			t.Errorf("%s: the loss was logged %d times", p, n)
 		}
 	}
+	for _, p := range lossy {
+		name := prefix + ".none." + p
+		if cols := queueColumns(c, 3, name, "messages_lost", "messages_lost_unknown"); len(cols) != 2 || cols[0] != "20" || cols[1] != "false" {
+			t.Errorf("%s: list_queues says of the loss %q", name, cols)
+		}
+		if said := c.Ctl(2, "-q", "why", name); !strings.Contains(said, "20 messages were lost when a mirror was promoted that was not synchronised") {
+			t.Errorf("%s: why says\n%s", name, said)
+		}
+	}
 	for _, p := range down {
 		if n := logged(c, "level=ERROR", "queue="+prefix+".none."+p+" ", "no mirror is fit for promotion"); n != 1 {
 			t.Errorf("%s: that the queue is down was logged %d times", p, n)
@@ -167,6 +176,9 @@ func TestPromotionOnShutdown(t *testing.T) {
 		t.Errorf("promote without --yes: exit %d, %q", r.Code, r.Stdout)
 	}
 	c.Ctl(3, "promote", "plain", "--on", c.Name(3), "--yes")
+	if n := logged(c, "level=ERROR", "queue=plain ", "promoted without being synchronised", "messages_lost=20"); n != 1 {
+		t.Errorf("what the promotion cost was logged %d times", n)
+	}
 	if q := listAll(c, 2)["plain"]; q.master != c.Name(3) {
 		t.Errorf("after the promotion of the copy on %s: %+v", c.Name(3), q)
 	}

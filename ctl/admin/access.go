@@ -134,6 +134,12 @@ type RingInfo struct {
 	OnShutdown Successor    `msgpack:"on_shutdown"`
 	// Recoverers are the nodes that may go on with a queue that is down.
 	Recoverers []string `msgpack:"recoverers"`
+	// LossEpoch is the term that began with the last promotion that cost messages, 0: none did. Lost and LostMore as in QueueInfo, if
+	// LossKnown: the master answered.
+	LossEpoch uint64 `msgpack:"loss_epoch"`
+	LossKnown bool   `msgpack:"loss_known"`
+	Lost      uint64 `msgpack:"lost"`
+	LostMore  bool   `msgpack:"lost_more"`
 }
 
 // RingMember is one node's place in a queue. Received and Persisted count operations of the master's stream in its

@@ -98,6 +98,11 @@ type QueueInfo struct {
 	SyncRate      float64 `msgpack:"sync_rate"`
 	SyncTimeToGo  float64 `msgpack:"sync_time_to_go"`
 
+	// Lost is how many messages promotions of unsynchronised mirrors are known to have cost this queue, LostMore that there are
+	// others. A figure.
+	Lost     uint64 `msgpack:"lost"`
+	LostMore bool   `msgpack:"lost_more"`
+
 	Known                  bool   `msgpack:"known"`
 	Messages               uint64 `msgpack:"messages"`
 	MessagesReady          uint64 `msgpack:"messages_ready"`

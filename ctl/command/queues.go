@@ -132,7 +132,10 @@ func queueColumns() []column[admin.QueueInfo] {
 		figure("head_message_timestamp", absent),
 		figure("disk_reads", absent),
 		figure("disk_writes", absent),
-		// Warren's own: how far a synchronisation is. What is to go is estimated; the time in seconds.
+		// Warren's own: what promotions of mirrors that were not synchronised have cost, and whether that is all.
+		figure("messages_lost", func(q q) any { return q.Lost }),
+		figure("messages_lost_unknown", func(q q) any { return q.LostMore }),
+		// And how far a synchronisation is. What is to go is estimated; the time in seconds.
 		figure("sync_messages_to_go", syncing(func(q q) any { return q.SyncToGo })),
 		figure("sync_bytes", syncing(func(q q) any { return q.SyncBytes })),
 		figure("sync_bytes_to_go", syncing(func(q q) any { return q.SyncBytesToGo })),

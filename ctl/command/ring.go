@@ -107,6 +107,9 @@ func whyText(queue string, r admin.RingInfo) string {
 	for _, m := range r.Members {
 		say("- %s %s", m.Node, memberPhrase(r, m))
 	}
+	if r.LossEpoch > 0 {
+		say("%s", lossPhrase(r))
+	}
 	if r.Status != "running" {
 		say("The queue is down: its last master was %s. It can be recovered from the disk of %s, when one of them is back.",
 			r.Master, strings.Join(r.Recoverers, ", "))
@@ -115,6 +118,19 @@ func whyText(queue string, r admin.RingInfo) string {
 	say("If %s fails: %s.", r.Master, successorPhrase(r.OnFailure, "ha-promote-on-failure"))
 	say("If %s is stopped in good order: %s.", r.Master, successorPhrase(r.OnShutdown, "ha-promote-on-shutdown"))
 	return b.String()
+}
+
+func lossPhrase(r admin.RingInfo) string {
+	when := fmt.Sprintf("when a mirror was promoted that was not synchronised (last at the beginning of epoch %d)", r.LossEpoch)
+	switch {
+	case !r.LossKnown || r.LostMore && r.Lost == 0:
+		return "Messages were lost " + when + ", nobody knows how many."
+	case r.LostMore:
+		return fmt.Sprintf("At least %d messages were lost %s.", r.Lost, when)
+	case r.Lost == 0:
+		return "No message is known to have been lost " + when + "."
+	}
+	return fmt.Sprintf("%d messages were lost %s.", r.Lost, when)
 }
 
 func policyPhrase(r admin.RingInfo, none, some string) string {

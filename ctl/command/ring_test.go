@@ -19,6 +19,12 @@ func ringOfThree() admin.RingInfo {
 	}
 }
 
+func lost(messages uint64, more bool) admin.RingInfo {
+	r := ringOfThree()
+	r.LossEpoch, r.LossKnown, r.Lost, r.LostMore = 2, true, messages, more
+	return r
+}
+
 func TestRingText(t *testing.T) {
 	want := `orders: running, epoch 2, view 40
 
@@ -50,6 +56,10 @@ func TestWhyText(t *testing.T) {
 		}},
 		{down, []string{"The queue is down: its last master was a@h. It can be recovered from the disk of a@h"}},
 		{plain, []string{"Queue 'orders' is not mirrored: no policy applies to it."}},
+		{lost(7, false), []string{"7 messages were lost when a mirror was promoted that was not synchronised (last at the beginning of epoch 2)."}},
+		{lost(7, true), []string{"At least 7 messages were lost when"}},
+		{lost(0, true), []string{"Messages were lost when", "nobody knows how many"}},
+		{lost(0, false), []string{"No message is known to have been lost when"}},
 	} {
 		got := whyText("orders", tc.r)
 		for _, part := range tc.want {

@@ -159,6 +159,7 @@ func queueInfo(q *state.Queue, nodes map[string]*state.Node, f broker.QueueFigur
 		MessageBytes: uint64(f.Bytes), MessageBytesPersistent: uint64(f.BytesPersistent), MessagesRAM: uint64(f.MessagesRAM), MessageBytesRAM: uint64(f.BytesRAM),
 		Memory: uint64(f.Memory), Consumers: uint64(f.Consumers),
 	}
+	info.Lost, info.LostMore = f.Lost, f.LostMore
 	if f.Syncing {
 		info.State, info.Syncing = "syncing", f.SyncDone
 		info.SyncToGo, info.SyncBytes, info.SyncBytesToGo = f.SyncToGo, f.SyncBytes, f.SyncBytesToGo

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"warren/ctl/admin"
+	"warren/dataplane/broker"
 	"warren/metadata/state"
 )
 
@@ -20,6 +21,15 @@ func (a *adapter) Ring(ctx context.Context, vhost, name string) (admin.RingInfo,
 	}
 	for _, p := range q.LastSynchronised {
 		info.Recoverers = append(info.Recoverers, p.Node)
+	}
+	if info.LossEpoch = q.LastLossEpoch; info.LossEpoch > 0 {
+		_, err = a.n.Figures(ctx, []*state.Queue{q}, func(_ *state.Queue, f broker.QueueFigures) error {
+			info.LossKnown, info.Lost, info.LostMore = f.Known, f.Lost, f.LostMore
+			return nil
+		})
+		if err != nil {
+			return info, refusal(err)
+		}
 	}
 	marks := a.n.Watermarks(ctx, q)
 	a.n.View(func(s *state.State) {

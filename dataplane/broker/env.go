@@ -138,7 +138,7 @@ func (c *queueCopy) Report(e mirror.Event) {
 	case mirror.Promoted:
 		log.Info("this node's copy is master", "messages", e.Messages)
 	case mirror.PromotedWithLoss:
-		log.Error("this node's copy was promoted without being synchronised", "messages_lost", e.Messages)
+		log.Error("this node's copy was promoted without being synchronised", "messages_lost", lossText(e.Messages), "detail", e.Detail)
 	case mirror.MasterStopped:
 		log.Info("this node's copy is no longer master", "successor", e.Member.Node)
 	case mirror.Discarded:
@@ -160,6 +160,14 @@ func (c *queueCopy) Report(e mirror.Event) {
 	case mirror.WasExpelled:
 		log.Info("this node's copy is out of the view", "detail", e.Detail)
 	}
+}
+
+// lossText is a number of lost messages as the log has it.
+func lossText(n int) any {
+	if n < 0 {
+		return "unknown"
+	}
+	return n
 }
 
 // forgetJoiners drops those that the record has taken into the view.

@@ -33,6 +33,10 @@ type QueueFigures struct {
 	BytesRAM        int64  `msgpack:"br"`
 	Memory          int64  `msgpack:"m"`
 
+	// Lost is how many messages promotions of unsynchronised copies are known to have cost the queue, LostMore that there are others.
+	Lost     uint64 `msgpack:"l"`
+	LostMore bool   `msgpack:"lm"`
+
 	// Of a synchronisation that is under way. The walk has passed SyncDone messages; SyncToGo, the time and the bytes to go
 	// are estimates. SyncRate is messages passed per second.
 	Syncing       bool          `msgpack:"s"`
@@ -73,6 +77,7 @@ func (c *queueCopy) count() QueueFigures {
 		Persistent: stats.Persistent, Bytes: stats.Bytes, BytesPersistent: stats.PersistBytes,
 		MessagesRAM: stats.MessagesRAM, BytesRAM: stats.BytesRAM, Memory: stats.IndexBytes + stats.BytesRAM,
 	}
+	f.Lost, f.LostMore = c.replica.Losses()
 	c.syncFigures(&f)
 	return f
 }

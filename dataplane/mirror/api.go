@@ -130,7 +130,8 @@ type Term struct {
 	FirstSeq uint64 // the first position that it gives
 	// Lossy: promoted without being synchronised.
 	Lossy bool
-	// Lost is how many messages of the old master this copy is known to lack (an estimate: what was in flight is not in it).
+	// Lost is how many messages of the old master this copy is known to lack (an estimate: what was in flight is not in it); -1: it
+	// does not know.
 	Lost int
 	// New: there was no earlier epoch: nobody can have been given a message of this queue.
 	New bool
@@ -187,7 +188,7 @@ type EventKind uint8
 const (
 	// Promoted: this copy acts as master under Epoch. Messages: what it holds.
 	Promoted EventKind = iota + 1
-	// PromotedWithLoss: as Promoted, but it was not synchronised. Messages: how many are known to be lost.
+	// PromotedWithLoss: as Promoted, but it was not synchronised. Messages: how many are known to be lost; -1: nobody knows.
 	PromotedWithLoss
 	// MasterStopped: the term of Epoch ended in good order; Member is the successor.
 	MasterStopped

@@ -35,7 +35,7 @@ func (r *Replica) sendPosition() error {
 	st := r.q.Stats()
 	p := &op{
 		epoch: r.term.Epoch, seq: r.next, oldest: st.FirstSeq, count: st.Messages, ref: r.meta.nextRef, members: to,
-		epochs: r.meta.epochs, floor: r.meta.floor,
+		epochs: r.meta.epochs, floor: r.meta.floor, lost: r.meta.lost,
 	}
 	if err := r.cast(gm.Barrier, encodePosition(p), needNow); err != nil {
 		return err

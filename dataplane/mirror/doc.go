@@ -69,10 +69,10 @@
 // incarnation, connection, channel; ref is the short name of an origin, which no other origin of the queue ever has.
 //
 //	code name          class    fields
-//	 1   NewMaster     Barrier  epoch, firstSeq, flags (1: lossy)
+//	 1   NewMaster     Barrier  epoch, firstSeq, flags (1: lossy); if the queue has lost messages: how many are known of, whether more
 //	 2   MasterEnds    Control  epoch
 //	 3   Position      Barrier  epoch, nextSeq, oldestSeq, messages held, next ref, [[node, incarnation, joinIndex]…] whom it
-//	                            concerns, [epoch, firstSeq, …], [floor epoch, floor seq, known]
+//	                            concerns, [epoch, firstSeq, …], [floor epoch, floor seq, known]; as NewMaster: what was lost
 //	 4   Publish       Bulk     seq, ref, number, message (package message)
 //	 5   Refused       Bulk     ref, number
 //	 6   Remove        Barrier  reason, how many messages the master dropped, ranges (Control if nothing of it is to be durable)
@@ -94,7 +94,8 @@
 //
 // A master that was promoted without being synchronised (Assignment.LastLossEpoch) does not know what it lacks: repeats at or
 // below the number that its table of origins had then are nacked unless the message is held. NewMaster says so, and its
-// mirrors remember the numbers as well, so that a second failover does not confirm what the first one lost.
+// mirrors remember the numbers as well, so that a second failover does not confirm what the first one lost. How many messages a
+// queue has lost in its life goes from master to master with NewMaster and Position (Losses).
 //
 // # Unmirrored queues
 //

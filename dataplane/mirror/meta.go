@@ -11,6 +11,9 @@ import (
 
 const metaVersion = 1
 
+// metaFields is how many fields this version writes; the first had 9.
+const metaFields = 13
+
 // Limits of what Meta holds, which together stay below backingqueue.MaxMeta.
 const (
 	maxEpochs  = 256  // the newest; a message of an older one counts as of the oldest that is left
@@ -42,6 +45,22 @@ type meta struct {
 	losses map[uint64]uint64
 	// refused: publishes of the origin that were nacked, ascending runs.
 	refused map[uint64][]backingqueue.Range
+	// lacks is how many messages below the baseline this copy did not have when this was written; what it was not told of, it
+	// may lack without end.
+	lacks shortfall
+	// lost is what all promotions of unsynchronised copies have cost the queue.
+	lost shortfall
+}
+
+// shortfall is a number of messages that are not there; more: and others, nobody knows how many.
+type shortfall struct {
+	messages uint64
+	more     bool
+}
+
+// raise takes what another copy knows: it never becomes less.
+func (s *shortfall) raise(other shortfall) {
+	s.messages, s.more = max(s.messages, other.messages), s.more || other.more
 }
 
 func (m *meta) lastEpoch() uint64 {
@@ -142,7 +161,7 @@ func (m *meta) settle(ref, number uint64) bool {
 }
 
 func (m *meta) encode() []byte {
-	b := wire.AppendArray(make([]byte, 0, 128), 9)
+	b := wire.AppendArray(make([]byte, 0, 128), metaFields)
 	b = appendFloor(appendEpochs(wire.AppendUint(b, metaVersion), m.epochs), m.floor)
 	b = wire.AppendBool(wire.AppendUint(wire.AppendBool(b, m.unreconciled), m.baseline), m.baselineKnown)
 	b = wire.AppendUint(b, m.nextRef)
@@ -158,7 +177,7 @@ func (m *meta) encode() []byte {
 	for _, ref := range refs {
 		b = appendRanges(wire.AppendUint(b, ref), m.refused[ref])
 	}
-	return b
+	return appendShortfall(appendShortfall(b, m.lacks), m.lost)
 }
 
 func decodeMeta(b []byte) (meta, error) {
@@ -182,7 +201,14 @@ func decodeMeta(b []byte) (meta, error) {
 		ref := r.Uint()
 		m.refused[ref] = readRanges(&r)
 	}
-	r.SkipN(n - 9)
+	rest := n - 9
+	if n >= metaFields {
+		m.lacks, m.lost = readShortfall(&r), readShortfall(&r)
+		rest = n - metaFields
+	} else {
+		m.lacks.more = m.unreconciled // an earlier version did not say
+	}
+	r.SkipN(rest)
 	if err := r.Err(); err != nil {
 		return m, fmt.Errorf("decode meta: %w", err)
 	}
@@ -204,6 +230,13 @@ func readEpochs(r *wire.Reader) []epochStart {
 	}
 	return es
 }
+
+// appendShortfall adds two fields; readShortfall reads them.
+func appendShortfall(b []byte, s shortfall) []byte {
+	return wire.AppendBool(wire.AppendUint(b, s.messages), s.more)
+}
+
+func readShortfall(r *wire.Reader) shortfall { return shortfall{messages: r.Uint(), more: r.Bool()} }
 
 // appendFloor adds one array of three; readFloor reads it.
 func appendFloor(b []byte, f floor) []byte {

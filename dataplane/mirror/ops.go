@@ -38,6 +38,7 @@ type op struct {
 	epoch  uint64                // NewMaster, MasterEnds, Position
 	seq    uint64                // NewMaster: firstSeq; Position: nextSeq; Publish
 	flags  uint64                // NewMaster, SyncEnd
+	lost   shortfall             // NewMaster, Position: of the queue
 	ref    uint64                // Publish, Refused, OriginOpened, OriginClosed; Position: the next ref
 	number uint64                // Publish, Refused; OriginOpened: the lowest that is still kept, less one; SyncStart, SyncEnd: which
 	count  int                   // Remove: how many messages the master dropped; Position: how many it holds
@@ -73,9 +74,17 @@ func head(b []byte, fields int, code opCode) []byte {
 // flagLossy of NewMaster: promoted without being synchronised.
 const flagLossy = 1
 
-func encodeNewMaster(epoch, first, flags uint64) []byte {
-	b := head(start(24), 3, opNewMaster)
-	return wire.AppendUint(wire.AppendUint(wire.AppendUint(b, epoch), first), flags)
+func encodeNewMaster(epoch, first, flags uint64, lost shortfall) []byte {
+	fields := 3
+	if lost != (shortfall{}) {
+		fields = 5
+	}
+	b := head(start(32), fields, opNewMaster)
+	b = wire.AppendUint(wire.AppendUint(wire.AppendUint(b, epoch), first), flags)
+	if fields == 3 {
+		return b
+	}
+	return appendShortfall(b, lost)
 }
 
 func encodeMasterEnds(epoch uint64) []byte {
@@ -126,12 +135,19 @@ func encodeOrigins(first bool, lines []originLine) []byte {
 }
 
 func encodePosition(o *op) []byte {
-	b := head(start(256+16*len(o.epochs)), 8, opPosition)
+	fields := 8
+	if o.lost != (shortfall{}) {
+		fields = 10
+	}
+	b := head(start(256+16*len(o.epochs)), fields, opPosition)
 	for _, v := range []uint64{o.epoch, o.seq, o.oldest, uint64(o.count), o.ref} {
 		b = wire.AppendUint(b, v)
 	}
-	b = appendEpochs(appendMembers(b, o.members), o.epochs)
-	return appendFloor(b, o.floor)
+	b = appendFloor(appendEpochs(appendMembers(b, o.members), o.epochs), o.floor)
+	if fields == 8 {
+		return b
+	}
+	return appendShortfall(b, o.lost)
 }
 
 // Flags of SyncEnd.
@@ -213,7 +229,7 @@ func decodeOps(payload []byte, f func(*op) error) error {
 			return fmt.Errorf("%w: empty operation at byte %d: %w", ErrDefect, r.Offset(), wire.ErrMalformed)
 		}
 		o := op{code: opCode(r.Uint())}
-		known, err := o.decode(&r)
+		known, err := o.decode(&r, n-1)
 		switch {
 		case err != nil:
 			return fmt.Errorf("%w: operation %d: %w", ErrDefect, o.code, err)
@@ -233,17 +249,25 @@ func decodeOps(payload []byte, f func(*op) error) error {
 	return nil
 }
 
-// decode reads the fields behind the code, and says how many that were.
-func (o *op) decode(r *wire.Reader) (fields int, err error) {
+// decode reads the fields behind the code, of which there are n, and says how many it knew.
+func (o *op) decode(r *wire.Reader, n int) (fields int, err error) {
 	switch o.code {
 	case opNewMaster:
 		o.epoch, o.seq, o.flags = r.Uint(), r.Uint(), r.Uint()
-		return 3, nil
+		if n < 5 {
+			return 3, nil
+		}
+		o.lost = readShortfall(r)
+		return 5, nil
 	case opMasterEnds:
 		o.epoch = r.Uint()
 		return 1, nil
 	case opPosition:
-		return 8, o.decodePosition(r)
+		if err := o.decodePosition(r); err != nil || n < 10 {
+			return 8, err
+		}
+		o.lost = readShortfall(r)
+		return 10, nil
 	case opPublish:
 		o.seq, o.ref, o.number = r.Uint(), r.Uint(), r.Uint()
 		o.msg, err = message.Decode(r)

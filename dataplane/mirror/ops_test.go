@@ -18,7 +18,10 @@ func sampleOps() map[string][]byte {
 	id := backingqueue.OriginID{Node: "rabbit@x", Incarnation: 3, Connection: 1 << 40, Channel: 65535}
 	rs := []backingqueue.Range{{First: 1, Last: 1}, {First: 300, Last: 70000}}
 	return map[string][]byte{
-		"newmaster":    encodeNewMaster(7, 1<<33, flagLossy),
+		"newmaster":     encodeNewMaster(7, 1<<33, flagLossy, shortfall{}),
+		"newmasterlost": encodeNewMaster(7, 1<<33, flagLossy, shortfall{300, true}),
+		"positionlost": encodePosition(&op{epoch: 7, seq: 100, oldest: 3, count: 4, ref: 6, members: []gm.Member{mA},
+			epochs: []epochStart{{1, 1}}, lost: shortfall{1, false}}),
 		"masterends":   encodeMasterEnds(7),
 		"publish":      encodePublish(&backingqueue.Entry{Seq: 9, Ref: 2, Number: 4, Message: message.Message{Exchange: "e", RoutingKey: "k", Body: []byte("b"), Persistent: true}}),
 		"refused":      encodeRefused(2, 5),
@@ -101,6 +104,7 @@ func TestMeta(t *testing.T) {
 		m.refuse(i%7, i*2)
 	}
 	m.floor, m.unreconciled, m.baseline, m.baselineKnown, m.nextRef = floor{3, 4, true}, true, 99, true, 1234
+	m.lacks, m.lost = shortfall{17, true}, shortfall{1 << 40, false}
 	b := m.encode()
 	if len(b) > backingqueue.MaxMeta {
 		t.Fatalf("%d bytes", len(b))

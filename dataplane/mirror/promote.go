@@ -57,19 +57,23 @@ func (r *Replica) act() error {
 		if err := r.settleContent(); err != nil {
 			return err
 		}
+		r.meta.lost.messages += uint64(r.term.Lost)
+		if r.meta.lost.more = r.meta.lost.more || r.unknown; r.unknown {
+			r.term.Lost = -1
+		}
 		r.markLoss()
 		flags |= flagLossy
 	}
 	r.term.FirstSeq = r.next
 	r.meta.begin(r.a.Epoch, r.next)
-	r.meta.unreconciled, r.damaged, r.anchored, r.missing = false, false, true, 0
+	r.meta.unreconciled, r.damaged, r.anchored, r.missing, r.unknown = false, false, true, 0, false
 	r.lines, r.run, r.catchUp = nil, nil, catchUp{}
 	if err := r.saveMeta(); err != nil {
 		return err
 	}
 	r.stream = stream{epoch: r.a.Epoch, master: r.self}
 	if r.ring != nil {
-		if err := r.cast(gm.Barrier, encodeNewMaster(r.a.Epoch, r.next, flags), needNow); err != nil {
+		if err := r.cast(gm.Barrier, encodeNewMaster(r.a.Epoch, r.next, flags, r.meta.lost), needNow); err != nil {
 			return err
 		}
 	}
@@ -135,6 +139,12 @@ func (r *Replica) settleContent() error {
 	clear(r.joiners) // they may hold what this copy lacks: each begins anew, and tells
 	r.meta.floor = f
 	return nil
+}
+
+// Losses is how many messages promotions of unsynchronised copies are known to have cost the queue in its life; more: and others,
+// nobody knows how many.
+func (r *Replica) Losses() (messages uint64, more bool) {
+	return r.meta.lost.messages, r.meta.lost.more
 }
 
 // NodeDown closes the origins of an incarnation that is gone: their publishes cannot come again.

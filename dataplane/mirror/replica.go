@@ -34,6 +34,7 @@ type Replica struct {
 	anchored  bool         // this copy follows the stream from meta.baseline on
 	damaged   bool         // recovery lost something: what is here is not what was vouched for
 	missing   int          // how many messages below the baseline the master holds and this copy does not
+	unknown   bool         // it may be more than that
 	lines     []originLine // of the Origins messages since the first one
 	table     bool         // the first one was there
 	joiners   map[gm.Member]joiner
@@ -82,6 +83,7 @@ func New(c Config) (*Replica, error) {
 		cfg: c, env: c.Env, q: c.Store, meta: m, damaged: c.Recovery.Damaged,
 		joiners: map[gm.Member]joiner{}, departed: map[gm.Member]bool{}, size: syncSize{offerHeld, walkLength},
 	}
+	r.missing, r.unknown = int(m.lacks.messages), m.lacks.more || r.damaged
 	r.next = max(1, r.q.Stats().NextSeq)
 	r.origin.load(r.q.Origins())
 	return r, nil
@@ -190,13 +192,13 @@ func (r *Replica) reconcile() error {
 		return nil
 	}
 	if r.role == Idle && !r.cfg.Recovery.Found && r.a.Epoch > 1 && r.a.Master == r.self {
-		r.damaged = true // the disk is empty, and should not be
+		r.damaged, r.unknown = true, true // the disk is empty, and should not be
 	}
 	if r.role == Idle && r.ring != nil && len(r.meta.epochs) == 0 && r.next == 1 && !r.damaged {
 		r.anchored = true // a new queue: it begins here as everywhere
 	}
 	if r.anchored && r.meta.unreconciled {
-		r.meta.unreconciled, r.missing = false, 0
+		r.meta.unreconciled, r.missing, r.unknown = false, 0, false
 		return r.saveMeta()
 	}
 	return nil
@@ -323,6 +325,7 @@ func (r *Replica) joined(bs []gm.Baseline) error {
 		return nil
 	}
 	r.meta.unreconciled, r.meta.baselineKnown, r.meta.baseline = true, false, 0
+	r.unknown = true
 	return r.saveMeta()
 }
 
@@ -475,6 +478,7 @@ func (r *Replica) contest(why string) {
 }
 
 func (r *Replica) saveMeta() error {
+	r.meta.lacks = shortfall{uint64(r.missing), r.unknown}
 	if _, err := r.q.SetMeta(r.meta.encode()); err != nil {
 		return r.failed("write meta", err)
 	}

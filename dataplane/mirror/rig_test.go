@@ -65,13 +65,19 @@ func newRig(t *testing.T, self gm.Member, store *backingqueue.Memory) *rig {
 		store = backingqueue.NewMemory()
 	}
 	g := &rig{t: t, store: store, persisted: map[gm.Member]uint64{}, leases: true, down: map[string]bool{}, from: map[gm.Member]uint64{}}
-	q, rec, err := store.Open(simQueue, backingqueue.Options{Durable: true})
+	g.open(self, false)
+	return g
+}
+
+func (g *rig) open(self gm.Member, damaged bool) {
+	g.t.Helper()
+	q, rec, err := g.store.Open(simQueue, backingqueue.Options{Durable: true})
 	g.must(err)
+	rec.Damaged = rec.Damaged || damaged
 	g.rep, err = New(Config{
 		Queue: simQueue, Name: "q", VHost: "/", Node: self.Node, Incarnation: self.Incarnation, Durable: true, Store: q, Recovery: rec, Env: g,
 	})
 	g.must(err)
-	return g
 }
 
 func (g *rig) must(err error) {

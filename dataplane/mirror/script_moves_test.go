@@ -27,6 +27,9 @@ func TestLossyPromotion(t *testing.T) {
 	if tm := g.terms[0]; !tm.Lossy || tm.Lost != 2 {
 		t.Fatalf("term %+v", tm)
 	}
+	if n, more := g.rep.Losses(); n != 2 || more {
+		t.Fatalf("losses %d, %v", n, more)
+	}
 	if f := g.rep.meta.floor; f != (floor{2, 3, true}) {
 		t.Fatalf("floor %+v", f)
 	}
@@ -55,6 +58,44 @@ func TestLossyPromotion(t *testing.T) {
 	h.attach(5)
 	if len(h.rep.meta.losses) != 0 {
 		t.Fatal("a loss is remembered that no repeat can ask for")
+	}
+	if n, more := h.rep.Losses(); n != 2 || more {
+		t.Fatalf("its mirror counts %d, %v", n, more)
+	}
+}
+
+// What a copy lacks is known after its store was opened again; where part of the disk is lost, or the stream's beginning was never
+// heard, nobody knows what a promotion costs, and it says so.
+func TestLossIsKnownOrNot(t *testing.T) {
+	for name, c := range map[string]struct {
+		position, damaged bool
+		lost              int
+		messages          uint64
+	}{
+		"opened again":         {position: true, lost: 3, messages: 3},
+		"damaged":              {position: true, damaged: true, lost: -1, messages: 3},
+		"nothing heard at all": {lost: -1},
+	} {
+		g := newRig(t, mB, nil)
+		g.assign(2, 1, mA, 1, mA, mB)
+		g.must(g.rep.Output(gm.Output{Kind: gm.Joined}))
+		if c.position {
+			g.hear(mA, encodeOrigins(true, nil))
+			g.hear(mA, encodePosition(&op{epoch: 1, seq: 4, oldest: 1, count: 3, ref: 2, members: []gm.Member{mB}, epochs: []epochStart{{1, 1}}}))
+		}
+		g.must(g.rep.Close())
+		g.open(mB, c.damaged)
+		g.must(g.rep.Assign(Assignment{
+			Mirrored: true, Status: Running, View: gm.View{Version: 5, Members: []gm.Member{mB}}, Synchronised: []bool{true}, Master: mB, Epoch: 2, LastLossEpoch: 2,
+		}))
+		g.must(g.rep.GrantsClear(5))
+		g.role(Master)
+		if tm := g.terms[0]; !tm.Lossy || tm.Lost != c.lost {
+			t.Errorf("%s: term %+v", name, tm)
+		}
+		if n, more := g.rep.Losses(); n != c.messages || more != (c.lost < 0) {
+			t.Errorf("%s: losses %d, %v", name, n, more)
+		}
 	}
 }
 
@@ -94,7 +135,7 @@ func TestTransfer(t *testing.T) {
 	if !slices.Equal(g.resigned, []Resignation{Suspended, Deposed}) {
 		t.Fatalf("resigned %v", g.resigned)
 	}
-	g.hear(mB, encodeNewMaster(2, 2, 0))
+	g.hear(mB, encodeNewMaster(2, 2, 0, shortfall{}))
 	g.hear(mB, pubOp(2, 2, "m2"))
 	if st := g.rep.Store().Stats(); st.Messages != 2 {
 		t.Fatalf("the old master does not follow: %+v", st)

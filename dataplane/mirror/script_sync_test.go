@@ -175,7 +175,7 @@ func TestNextMasterComparesAnew(t *testing.T) {
 	a.Master, a.Epoch = mC, 2
 	p.b.must(p.b.rep.Assign(a))
 	p.b.closed(mA)
-	p.b.hear(mC, encodeNewMaster(2, 5, 0))
+	p.b.hear(mC, encodeNewMaster(2, 5, 0, shortfall{}))
 	p.b.hear(mC, encodeSyncStart(1, []gm.Member{p.self}))
 	sent := steps(p.b)
 	if len(sent) != 1 || sent[0].to != mC {

@@ -51,7 +51,7 @@ func TestNewMasterPersisted(t *testing.T) {
 	g.hear(mA, pubOp(1, 1, "m1"))
 	g.assign(4, 2, mB, 2, mB, mC)
 	g.closed(mA)
-	g.hear(mB, encodeNewMaster(2, 2, 0))
+	g.hear(mB, encodeNewMaster(2, 2, 0, shortfall{}))
 	g.flush()
 	if n := g.persisted[mB]; n != 0 {
 		t.Fatalf("NewMaster told persisted (%d) before the messages of epoch 1 are durable", n)
@@ -60,7 +60,7 @@ func TestNewMasterPersisted(t *testing.T) {
 	if n := g.persisted[mB]; n != 1 {
 		t.Fatalf("NewMaster not told persisted: %d", n)
 	}
-	g.hear(mB, encodeNewMaster(3, 2, 0))
+	g.hear(mB, encodeNewMaster(3, 2, 0, shortfall{}))
 	g.flush()
 	if n := g.persisted[mB]; n != 1 {
 		t.Fatal("NewMaster told persisted before the epoch table is durable")

@@ -104,6 +104,7 @@ func (r *Replica) applyNewMaster(sender gm.Member, p *op) error {
 		return r.lose(why)
 	}
 	r.meta.begin(p.epoch, p.seq)
+	r.meta.lost.raise(p.lost)
 	if p.flags&flagLossy != 0 {
 		r.markLoss()
 	}
@@ -182,9 +183,10 @@ func (r *Replica) anchor(sender gm.Member, p *op, lines []originLine) error {
 	if _, err := r.q.SkipTo(p.seq); err != nil {
 		return r.failed("set the position", err)
 	}
-	r.next, r.missing = p.seq, max(0, p.count-kept)
+	r.next, r.missing, r.unknown = p.seq, max(0, p.count-kept), false
 	r.incoming, r.from, r.verified = nil, 0, 0
 	r.meta.epochs, r.meta.floor, r.meta.nextRef = p.epochs, p.floor, p.ref
+	r.meta.lost.raise(p.lost)
 	r.meta.unreconciled, r.meta.baseline, r.meta.baselineKnown = p.count > 0, p.seq, true
 	if err := r.replaceOrigins(lines); err != nil {
 		return err
@@ -220,7 +222,7 @@ func (r *Replica) defect(why string) error {
 
 // lose stops following the stream: part of it will never come. The master is asked for a new baseline.
 func (r *Replica) lose(why string) error {
-	r.anchored, r.incoming = false, nil
+	r.anchored, r.incoming, r.unknown = false, nil, true
 	r.meta.unreconciled, r.meta.baselineKnown = true, false
 	if err := r.saveMeta(); err != nil {
 		return err

@@ -59,7 +59,7 @@ func (r *Replica) applySyncEnd(p *op) (need bool, err error) {
 		}
 		return false, nil
 	}
-	r.incoming, r.missing = nil, 0
+	r.incoming, r.missing, r.unknown = nil, 0, false
 	if !r.meta.unreconciled {
 		return true, nil
 	}

@@ -78,6 +78,13 @@ func TestConfigurationOfClients(t *testing.T) {
 	if e := exceptionOf(t, conn, bind); e.Code != amqp.AccessRefused {
 		t.Errorf("a write that default_permissions forbid: %v", e)
 	}
+	quorum := func(ch *amqp.Channel) error {
+		_, err := ch.QueueDeclare("z", true, false, false, false, amqp.Table{"x-queue-type": "quorum"})
+		return err
+	}
+	if e := exceptionOf(t, conn, quorum); e.Code != amqp.PreconditionFailed || !strings.Contains(e.Reason, "set warren.quorum_queues_as_mirrored") {
+		t.Errorf("a quorum queue: %v", e)
+	}
 	publish := func(size int) func(*amqp.Channel) error {
 		return func(ch *amqp.Channel) error {
 			return ch.PublishWithContext(t.Context(), "", "q", false, false, amqp.Publishing{Body: make([]byte, size)})

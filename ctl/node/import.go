@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 
 	"warren/ctl/admin"
 	"warren/dataplane/amqp"
@@ -157,7 +158,13 @@ func (a *adapter) queueCommand(q queueJSON) (state.Command, error) {
 	if _, err := a.queue(q.Vhost, q.Name); err == nil {
 		return nil, nil // a queue that is there stays as it is
 	}
-	if _, given := args["x-queue-type"]; !given && q.Type != "" && q.Type != "classic" {
+	if _, given := args["x-queue-type"]; !given && q.Type == "quorum" && a.cfg.Config.QuorumAsMirrored {
+		args = maps.Clone(args)
+		if args == nil {
+			args = amqp.Table{}
+		}
+		args["x-queue-type"] = q.Type
+	} else if !given && q.Type != "" && q.Type != "classic" {
 		return nil, admin.Errorf(admin.CodeRefused, "queue '%s' in vhost '%s' is of type %s; Warren has classic queues only", q.Name, q.Vhost, q.Type)
 	}
 	return a.n.QueueCommand(q.Vhost, amqp.QueueDeclare{Name: q.Name, Durable: q.Durable, AutoDelete: q.AutoDelete, Arguments: args})

@@ -105,6 +105,7 @@ func (a *adapter) featureFlags() []admin.FeatureFlag {
 	flags := historicFlags()
 	texts := map[string]string{
 		state.FeatureLifecycle: "Maintenance mode and removal of nodes",
+		state.FeatureQuorum:    "Declarations of quorum queues become mirrored queues",
 		state.FeatureOperators: "Limits, topic permissions, global parameters, promotion by hand",
 	}
 	for name, enabled := range a.n.Features() {

@@ -13,8 +13,8 @@ import (
 
 // comparedQueueArguments must be the same when a queue is declared again (RabbitMQ's list).
 var comparedQueueArguments = []string{
-	"x-dead-letter-exchange", "x-dead-letter-routing-key", "x-expires", "x-max-length", "x-max-length-bytes", "x-max-priority",
-	"x-message-ttl", "x-overflow", "x-queue-mode", "x-queue-type", "x-single-active-consumer",
+	"x-dead-letter-exchange", "x-dead-letter-routing-key", "x-delivery-limit", "x-expires", "x-max-length", "x-max-length-bytes",
+	"x-max-priority", "x-message-ttl", "x-overflow", "x-queue-mode", "x-queue-type", "x-quorum-initial-group-size", "x-single-active-consumer",
 }
 
 // Limits of arguments in RabbitMQ.
@@ -57,6 +57,8 @@ var argumentChecks = []struct {
 		}
 		return unacceptable(v)
 	}},
+	{"x-delivery-limit", func(v any, _ amqp.Table) string { return number(v, 0, math.MaxInt64) }},
+	{"x-quorum-initial-group-size", func(v any, _ amqp.Table) string { return number(v, 1, math.MaxInt64) }},
 	{"x-queue-type", func(v any, _ amqp.Table) string {
 		return text(v, fmt.Sprintf(`"unsupported queue type '%v'"`, v), "classic", "quorum", "stream")
 	}},
@@ -95,14 +97,18 @@ func unacceptable(v any) string {
 	return fmt.Sprintf("{unacceptable_type,%s}", kind)
 }
 
-// queueArguments checks the arguments of a declaration and returns the master locator that they name.
-func queueArguments(d amqp.QueueDeclare, vhost string) (locator string, err error) {
+// queueArguments checks the arguments of a declaration and returns the master locator that they name. asMirrored: quorum queues
+// may be declared.
+func queueArguments(d amqp.QueueDeclare, vhost string, asMirrored bool) (locator string, err error) {
 	if v, ok := d.Arguments["x-dead-letter-exchange"]; ok {
 		if _, isName := v.(string); !isName {
 			kind, _ := rendered(v)
 			return "", amqp.Errorf(amqp.PreconditionFailed,
 				"invalid type '%s' for arg 'x-dead-letter-exchange' in queue '%s' in vhost '%s'", kind, d.Name, vhost)
 		}
+	}
+	if err := checkOwnArguments(d, vhost); err != nil {
+		return "", err
 	}
 	for _, c := range argumentChecks {
 		v, ok := d.Arguments[c.key]
@@ -113,10 +119,8 @@ func queueArguments(d amqp.QueueDeclare, vhost string) (locator string, err erro
 			return "", amqp.Errorf(amqp.PreconditionFailed, "invalid arg '%s' for queue '%s' in vhost '%s': %s", c.key, d.Name, vhost, fault)
 		}
 	}
-	if kind, ok := d.Arguments["x-queue-type"].(string); ok && kind != "classic" {
-		return "", amqp.Errorf(amqp.PreconditionFailed,
-			"invalid arg 'x-queue-type' for queue '%s' in vhost '%s': Warren has classic queues only, not '%s'; mirror them with a policy",
-			d.Name, vhost, kind)
+	if err := checkType(d, vhost, asMirrored); err != nil {
+		return "", err
 	}
 	for _, key := range []string{"x-queue-master-locator", "x-queue-leader-locator"} {
 		if v, ok := d.Arguments[key].(string); ok {
@@ -131,6 +135,9 @@ func queueArguments(d amqp.QueueDeclare, vhost string) (locator string, err erro
 
 // consumerArguments translates a basic.consume.
 func consumerArguments(r amqp.Consume, vhost string, client amqp.Table) (origin.Consume, error) {
+	if err := checkStreamOffset(r, vhost); err != nil {
+		return origin.Consume{}, err
+	}
 	args, err := amqp.AppendTable(nil, r.Arguments)
 	if err != nil {
 		return origin.Consume{}, amqp.Errorf(amqp.SyntaxError, "arguments of consumer '%s': %v", r.Tag, err)

@@ -158,6 +158,9 @@ func (c *channel) createQueue(ctx context.Context, d amqp.QueueDeclare) error {
 	if err != nil {
 		return refusal(err)
 	}
+	if r.Created {
+		s.life.unkept(d, s.info.VHost)
+	}
 	if r.Created && d.Exclusive {
 		if q, ok := s.life.routes.queue(s.info.VHost, d.Name); ok && q.ID == r.Queue {
 			s.mu.Lock()
@@ -187,7 +190,7 @@ func (s *session) differing(d amqp.QueueDeclare, fault error) error {
 
 // queueCommand checks a declaration and makes its command; the owner is not set.
 func (l *life) queueCommand(vhost string, d amqp.QueueDeclare) (*state.DeclareQueue, error) {
-	locator, err := queueArguments(d, vhost)
+	locator, err := queueArguments(d, vhost, l.node.cfg.QuorumAsMirrored)
 	if err != nil {
 		return nil, err
 	}

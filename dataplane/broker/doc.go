@@ -32,6 +32,7 @@
 //	replyto.go     replies that go from channel to channel
 //	routes.go      exchanges and bindings, kept for routing
 //	settings.go, arguments.go: what arguments and policies mean for a queue; wake.go: when it wakes by itself
+//	queuetypes.go what quorum queues and streams mean here
 //	deadletter.go, lettersweep.go: where its dead letters go, and how their targets forget them
 //	info.go        what operators ask
 //	clientlist.go  connections, channels and consumers, as operators see and close them

@@ -47,14 +47,19 @@ const (
 	FeatureOperators = "warren_operators"
 	// FeatureLifecycle: draining and forgetting nodes.
 	FeatureLifecycle = "warren_lifecycle"
+	// FeatureQuorum: queues declared as quorum queues, which are mirrored by themselves.
+	FeatureQuorum = "warren_quorum_as_mirrored"
 )
 
 // SupportedFeatures are the flags that this version knows, sorted. A node names them in NodeUp.
-func SupportedFeatures() []string { return []string{FeatureLifecycle, FeatureOperators} }
+func SupportedFeatures() []string { return []string{FeatureLifecycle, FeatureOperators, FeatureQuorum} }
 
 // FeatureOf is the flag that has to be enabled before the command may be proposed; "" if none has to be. EnableFeature needs
 // none: it is refused by a node that does not know it before any node applies it.
 func FeatureOf(cmd Command) string {
+	if d, ok := cmd.(*DeclareQueue); ok && quorumSize(d.Compared) > 0 {
+		return FeatureQuorum
+	}
 	switch n := cmd.number(); {
 	case n == numPromoteMirror, n >= numPutVhost && n <= numSetUserPassword:
 		return FeatureOperators

@@ -58,7 +58,7 @@ func (s *State) replan(index uint64, vhost string, p Plan) {
 		if m, ok := queues[q.ID]; ok {
 			q.setMatch(m)
 		}
-		q.Effective = s.effectiveOrNone(vhost, q.match(), func(m Match) { q.setMatch(m) })
+		q.Effective = withType(q.Compared, s.effectiveOrNone(vhost, q.match(), func(m Match) { q.setMatch(m) }))
 		s.assign(q)
 		if !slices.Equal(was.Members, q.Members) || was.match() != q.match() || !slices.Equal(was.Effective, q.Effective) {
 			s.publish(index, q)

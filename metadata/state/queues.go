@@ -27,7 +27,7 @@ func (s *State) declareQueue(index uint64, c *DeclareQueue) Result {
 		return stale(KindQueue, c.Vhost, c.Name, "its policies do not exist")
 	}
 	q := &Queue{ID: index, Vhost: c.Vhost, Name: c.Name, Durable: c.Durable, AutoDelete: c.AutoDelete, Exclusive: c.Exclusive,
-		Arguments: c.Arguments, Compared: c.Compared, Effective: effective, Status: QueueRunning, Epoch: 1}
+		Arguments: c.Arguments, Compared: c.Compared, Effective: withType(c.Compared, effective), Status: QueueRunning, Epoch: 1}
 	q.setMatch(c.Match)
 	if c.Exclusive {
 		q.Owner = c.Owner

@@ -61,6 +61,7 @@ type Config struct {
 	DiskFree    Limit // free disk space below which publishers are blocked
 
 	QueueMasterLocator string // client-local, min-masters or random
+	QuorumAsMirrored   bool   // declarations of quorum queues make mirrored ones; else they are refused
 	SyncBatchSize      int    // messages in a synchronisation batch where no policy says it
 
 	SyncMaxThroughput uint64 // bytes per second that a queue's synchronisation sends, 0: no limit

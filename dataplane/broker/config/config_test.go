@@ -51,6 +51,7 @@ func TestParseAccepts(t *testing.T) {
 			"definitions", "definitions.import_backend = local_filesystem\ndefinitions.local.path = /d\ndefinitions.skip_if_unchanged = true",
 			func(c *Config) { c.Definitions = "/d" },
 		},
+		{"quorum queues", "warren.quorum_queues_as_mirrored = true", func(c *Config) { c.QuorumAsMirrored = true }},
 		{"balanced", "queue_leader_locator = balanced", func(c *Config) { c.QueueMasterLocator = "min-masters" }},
 		{"no listeners", "listeners.tcp = none", func(c *Config) { c.Listeners = nil }},
 		{"last one wins", "heartbeat = 5\nheartbeat = 7 # seconds", func(c *Config) { c.Heartbeat = 7 * time.Second }},

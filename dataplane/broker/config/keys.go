@@ -84,6 +84,7 @@ func keys() []key {
 		{"warren.mirror_replacement_delay", duration(func(t *Timing) *time.Duration { return &t.MirrorReplacementDelay }, 0)},
 		{"warren.recovery_wait", duration(func(t *Timing) *time.Duration { return &t.RecoveryWait }, 0)},
 		{"warren.witness", flag(func(c *Config) *bool { return &c.Witness })},
+		{"warren.quorum_queues_as_mirrored", flag(func(c *Config) *bool { return &c.QuorumAsMirrored })},
 		{"warren.debug.listen", checked(parseLoopback, func(c *Config) *string { return &c.DebugListen })},
 	}...)
 }

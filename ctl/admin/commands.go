@@ -77,6 +77,7 @@ func handlers() map[string]handler {
 	maps.Copy(all, accessHandlers())
 	maps.Copy(all, clientHandlers())
 	maps.Copy(all, lifecycleHandlers())
+	maps.Copy(all, runtimeHandlers())
 	return all
 }
 

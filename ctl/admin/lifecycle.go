@@ -16,7 +16,7 @@ const (
 )
 
 // Lifecycle is the part of Node about the life of nodes and of the cluster. A node whose application is stopped answers
-// Status, ClusterStatus, Stop, StartApp, Reset and JoinCluster, and nothing else.
+// Status, ClusterStatus, Stop, StartApp, Reset and JoinCluster, what concerns its process and its log, and nothing else.
 type Lifecycle interface {
 	// StopApp begins to stop the application in good order; Status has State "stopped" once it is. StartApp is its
 	// counterpart. Both return at once, and the connection ends soon after; neither does anything to a node that is in that state
@@ -61,7 +61,8 @@ type Gate interface {
 // AllowedStopped says whether a node whose application is stopped takes a request.
 func AllowedStopped(command string) bool {
 	switch command {
-	case cmdStatus, cmdClusterStatus, cmdStop, cmdStopApp, cmdStartApp, cmdReset, cmdJoinCluster:
+	case cmdStatus, cmdClusterStatus, cmdStop, cmdStopApp, cmdStartApp, cmdReset, cmdJoinCluster,
+		cmdProcess, cmdLog, cmdSetLogLevel, cmdCollectGarbage, cmdResolve:
 		return true
 	}
 	return false

@@ -47,6 +47,7 @@ type Node interface {
 
 	Access
 	Clients
+	Runtime
 }
 
 // PID names a process of a node the way RabbitMQ does, <node.creation.id.serial>; scripts split slave_pids by this form.

@@ -21,7 +21,7 @@ func clusterInfoCommands() []command {
 
 func environmentCommand() command {
 	return command{
-		name: "environment", tools: []string{toolCtl}, group: "Configuration and Environment",
+		name: "environment", tools: readOnly(), group: "Configuration and Environment",
 		summary: "Displays the name and value of each setting of the node's configuration", guides: []string{"configure"},
 		banner: line(func(c *call) string { return fmt.Sprintf("Application environment of node %s ...", c.node) }),
 		run: withClient(func(ctx context.Context, c *call, node Client) error {

@@ -31,7 +31,8 @@ func commands() []command {
 	for _, family := range [][]command{
 		userCommands(), permissionCommands(), vhostCommands(), limitCommands(), parameterCommands(),
 		membershipCommands(), upgradeCommands(),
-		clientCommands(), definitionCommands(), diagnosticCommands(), clusterInfoCommands(), ringCommands(), absentCommands(),
+		clientCommands(), definitionCommands(), diagnosticCommands(), logCommands(), processCommands(), loginCommands(), runtimeCommands(),
+		quorumCommands(), clusterInfoCommands(), ringCommands(), absentCommands(),
 	} {
 		all = append(all, family...)
 	}

@@ -27,8 +27,8 @@ func diagnosticCommands() []command {
 			"Checking if RabbitMQ is running on node %s ..."),
 		checkVirtualHostsCommand(), isBootingCommand(),
 		runningCommand("is_running", "Checks if RabbitMQ is fully booted and running on the target node", "Asking node %s for its status ..."),
-		listenersCommand(), memoryBreakdownCommand(), serverVersionCommand(), erlangVersionCommand(), resolveHostnameCommand(),
-		logLocationCommand(), nodeHealthCheckCommand(),
+		listenersCommand(), memoryBreakdownCommand(), serverVersionCommand(), erlangVersionCommand(),
+		nodeHealthCheckCommand(),
 	}
 }
 
@@ -349,31 +349,6 @@ func erlangVersionCommand() command {
 		})
 }
 
-func resolveHostnameCommand() command {
-	cmd := diagnostic("resolve_hostname", "Resolves a hostname to a set of addresses, on the machine of the tool",
-		"<hostname> [--address-family <ipv4 | ipv6>]", "", nil)
-	cmd.least, cmd.most = 1, 1
-	cmd.flags = []flag{{"address-family", 0, flagText}}
-	cmd.banner = line(func(c *call) string {
-		return fmt.Sprintf("Resolving hostname %s to %s addresses on this machine...", c.args[0], addressFamily(c))
-	})
-	cmd.run = func(ctx context.Context, c *call) error {
-		network := "ip4"
-		if addressFamily(c) == "IPv6" {
-			network = "ip6"
-		}
-		all, err := net.DefaultResolver.LookupIP(ctx, network, c.args[0])
-		if err != nil {
-			return errorf(exitUnavailable, "%v", err)
-		}
-		for _, ip := range all {
-			print(c.env.Stdout, ip.String()+"\n")
-		}
-		return nil
-	}
-	return cmd
-}
-
 func addressFamily(c *call) string {
 	if strings.EqualFold(c.text["address-family"], "ipv6") {
 		return "IPv6"
@@ -381,25 +356,9 @@ func addressFamily(c *call) string {
 	return "IPv4"
 }
 
-func logLocationCommand() command {
-	cmd := diagnostic("log_location", "Shows log file location(s) on target node", "[--all|-a] [--timeout <timeout>]",
-		"Log file location(s) on node %s ...", func(ctx context.Context, c *call, node Client) error {
-			s, err := node.Status(ctx)
-			if err != nil {
-				return err
-			}
-			if len(s.LogFiles) == 0 {
-				return c.message("<stderr>")
-			}
-			return c.message(strings.Join(s.LogFiles, "\n"))
-		})
-	cmd.flags = []flag{{"all", 'a', flagBool}}
-	return cmd
-}
-
 func nodeHealthCheckCommand() command {
 	return command{
-		name: "node_health_check", tools: []string{toolCtl}, group: "Deprecated", usage: timeoutUsage,
+		name: "node_health_check", tools: readOnly(), group: "Deprecated", usage: timeoutUsage,
 		summary: "DEPRECATED. Says whether the node is up and serves clients. See https://www.rabbitmq.com/monitoring.html",
 		banner: func(c *call) []string {
 			return []string{

@@ -119,6 +119,12 @@ func tlsOf(t Target, entry locate.Entry) (*tls.Config, error) {
 	return client, err
 }
 
+// CookieFile is the file that Dial takes the cookie from.
+func (d Dialer) CookieFile(t Target) (string, error) {
+	entry, err := d.Registry.Find(t.Node)
+	return d.cookieFile(t, entry, err == nil)
+}
+
 // cookieFile decides which file holds the cookie.
 func (d Dialer) cookieFile(t Target, entry locate.Entry, registered bool) (string, error) {
 	if t.CookieFile != "" {

@@ -25,7 +25,7 @@ func exchangeColumns() []column[admin.ExchangeInfo] {
 
 func listExchangesCommand() command {
 	return command{
-		name: "list_exchanges", tools: []string{toolCtl}, group: "Exchanges and bindings",
+		name: "list_exchanges", tools: readOnly(), group: "Exchanges and bindings",
 		summary: "Lists exchanges",
 		usage:   "[--vhost <vhost>] [--no-table-headers] [<column> ...] [--timeout <timeout>]",
 		details: []string{"<column>", columnNames(exchangeColumns())},
@@ -61,7 +61,7 @@ func bindingColumns() []column[admin.BindingInfo] {
 
 func listBindingsCommand() command {
 	return command{
-		name: "list_bindings", tools: []string{toolCtl}, group: "Exchanges and bindings",
+		name: "list_bindings", tools: readOnly(), group: "Exchanges and bindings",
 		summary: "Lists all bindings on a vhost",
 		usage:   "[--vhost <vhost>] [--no-table-headers] [<column> ...] [--timeout <timeout>]",
 		details: []string{"<column>", columnNames(bindingColumns())},

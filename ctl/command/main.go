@@ -17,9 +17,10 @@ import (
 
 // SystemEnv is the world as it is.
 func SystemEnv() Env {
+	d := Dialer{Registry: locate.UserRegistry(os.Getenv)}
 	return Env{
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, Hostname: locate.ShortHostname,
-		Dial: Dialer{Registry: locate.UserRegistry(os.Getenv)}.Dial,
+		Dial: d.Dial, CookieFile: d.CookieFile,
 	}
 }
 

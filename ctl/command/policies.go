@@ -125,7 +125,7 @@ func clearPolicyCommand(w policyWords) command {
 
 func listPoliciesCommand(w policyWords) command {
 	return command{
-		name: "list_" + w.prefix + "policies", tools: []string{toolCtl}, group: "Policies",
+		name: "list_" + w.prefix + "policies", tools: readOnly(), group: "Policies",
 		summary: w.list,
 		usage:   "[--vhost <vhost>] [--no-table-headers] [--timeout <timeout>]",
 		guides:  []string{"parameters"},

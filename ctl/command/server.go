@@ -14,6 +14,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"warren/ctl/locate"
+	"warren/ctl/logtail"
 	"warren/dataplane/broker/config"
 )
 
@@ -25,6 +26,8 @@ type ServerConfig struct {
 	Config     *config.Config
 	Cookie     []byte
 	Log        *slog.Logger
+	LogLevel   *slog.LevelVar // of Log
+	LogTail    *logtail.Tail  // the end of Log
 	Version    string
 	// Recover: recover the node instead of running it; nil: run it.
 	Recover *Recovery
@@ -151,7 +154,9 @@ func serverSettings(cc *cli.Context, env Env) (ServerConfig, error) {
 			return s, &exitError{exitUsage, "Error: --log-level: " + err.Error()}
 		}
 	}
-	if s.Log, err = newLog(env.Stderr, cc.String("log-format"), level); err != nil {
+	s.LogLevel, s.LogTail = &slog.LevelVar{}, logtail.New(env.Stderr)
+	s.LogLevel.Set(level)
+	if s.Log, err = newLog(s.LogTail, cc.String("log-format"), s.LogLevel); err != nil {
 		return s, err
 	}
 	for _, w := range warnings {
@@ -199,7 +204,7 @@ func dataDir(flag, node string, env Env) (string, error) {
 	return abs, nil
 }
 
-func newLog(w io.Writer, form string, level slog.Level) (*slog.Logger, error) {
+func newLog(w io.Writer, form string, level slog.Leveler) (*slog.Logger, error) {
 	options := &slog.HandlerOptions{Level: level}
 	switch form {
 	case "text":

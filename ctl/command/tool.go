@@ -24,6 +24,8 @@ type Env struct {
 	// Dial connects to a node and authenticates. Its error is printed as that of an unreachable node, unless it is an
 	// *unreachableError or the context's.
 	Dial func(ctx context.Context, t Target) (Client, error)
+	// CookieFile is where Dial takes the cookie from; nil if that is not known.
+	CookieFile func(t Target) (string, error)
 }
 
 // Client is a connection to a node; *admin.Client is one.

@@ -212,7 +212,7 @@ func featureColumns() []column[admin.FeatureFlag] {
 
 func listFeaturesCommand() command {
 	return command{
-		name: "list_feature_flags", tools: []string{toolCtl}, group: "Feature flags",
+		name: "list_feature_flags", tools: readOnly(), group: "Feature flags",
 		summary: "Lists feature flags",
 		usage:   "[<column> ...] [--timeout <timeout>]",
 		details: []string{"<column>", columnNames(featureColumns())},

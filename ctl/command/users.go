@@ -2,10 +2,13 @@ package command
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/base64"
 	"errors"
 	"fmt"
 
 	"warren/ctl/admin"
+	"warren/metadata/state"
 )
 
 // Commands about users.
@@ -13,7 +16,25 @@ import (
 func userCommands() []command {
 	return []command{
 		addUserCommand(), authenticateUserCommand(), changePasswordCommand(), clearPasswordCommand(), deleteUserCommand(),
-		listUsersCommand(), setUserTagsCommand(),
+		listUsersCommand(), setUserTagsCommand(), hashPasswordCommand(),
+	}
+}
+
+// hashPasswordCommand makes the hash that a definitions file has; it asks no node (RabbitMQ has it from 3.12 on).
+func hashPasswordCommand() command {
+	return command{
+		name: "hash_password", tools: []string{toolCtl}, group: "Users", summary: "Hashes a plaintext password", usage: "<cleartext_password>",
+		details: []string{"<cleartext_password>", "the plaintext password to hash; read from standard input if it is left out"}, most: 1,
+		banner: line(func(*call) string { return "Will hash password ..." }),
+		run: func(_ context.Context, c *call) error {
+			password, err := c.password(0)
+			if err != nil {
+				return err
+			}
+			var salt [4]byte
+			_, _ = rand.Read(salt[:]) // never fails (crypto/rand)
+			return c.message(base64.StdEncoding.EncodeToString(state.HashPassword(salt, password)))
+		},
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"warren/ctl/admin"
-	"warren/ctl/command"
 	"warren/dataplane/amqp"
 	"warren/dataplane/broker"
 	"warren/metadata/policy"
@@ -15,8 +14,8 @@ import (
 
 // adapter is a node as the admin protocol sees it.
 type adapter struct {
-	n   *broker.Node
-	cfg command.ServerConfig
+	process
+	n *broker.Node
 }
 
 var _ admin.Node = (*adapter)(nil)

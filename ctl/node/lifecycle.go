@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"warren/ctl/admin"
-	"warren/ctl/command"
 	"warren/ctl/locate"
 	"warren/dataplane/broker"
 	"warren/dataplane/broker/config"
@@ -127,10 +126,13 @@ func (a *adapter) featureFlags() []admin.FeatureFlag {
 // stopped is a node whose application is stopped, as the admin protocol sees it. Requests that Allow does not let through
 // do not reach the nil Node.
 type stopped struct {
-	admin.Node
-	s   *broker.Stopped
-	cfg command.ServerConfig
+	refusing
+	process
+	s *broker.Stopped
 }
+
+// refusing has the methods that process has not; those of process are nearer.
+type refusing struct{ admin.Node }
 
 var _ admin.Gate = (*stopped)(nil)
 

@@ -36,14 +36,14 @@ func Run(ctx context.Context, cfg command.ServerConfig) error {
 	}
 	settings := broker.Config{
 		Config: cfg.Config, Node: cfg.Node, DataDir: cfg.DataDir, Cookie: cfg.Cookie, Version: cfg.Version, Log: cfg.Log,
-		Admin: func(n *broker.Node, conn net.Conn) { serve(conn, &adapter{n, cfg}) },
+		Admin: func(n *broker.Node, conn net.Conn) { serve(conn, &adapter{process{cfg}, n}) },
 	}
 	for next := broker.NextNode; ; {
 		switch next {
 		case broker.NextNode:
-			next, err = runNode(ctx, settings, func(n *broker.Node) *adapter { return &adapter{n, cfg} }, definitions)
+			next, err = runNode(ctx, settings, func(n *broker.Node) *adapter { return &adapter{process{cfg}, n} }, definitions)
 		case broker.NextStopped:
-			next, err = runStopped(ctx, settings, func(s *broker.Stopped, conn net.Conn) { serve(conn, &stopped{s: s, cfg: cfg}) })
+			next, err = runStopped(ctx, settings, func(s *broker.Stopped, conn net.Conn) { serve(conn, &stopped{process: process{cfg}, s: s}) })
 		default:
 			return nil
 		}

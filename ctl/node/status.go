@@ -56,7 +56,8 @@ func (a *adapter) Status(context.Context) (admin.NodeStatus, error) {
 	if err != nil {
 		return s, err
 	}
-	s.MemoryTotal, s.MemoryLimit, s.MemoryLimitSetting = r.Memory, r.MemoryLimit, setting(a.cfg.Config.MemoryLimit)
+	memory, _ := a.n.Limits()
+	s.MemoryTotal, s.MemoryLimit, s.MemoryLimitSetting = r.Memory, r.MemoryLimit, setting(memory)
 	s.DiskFree, s.DiskFreeLimit = r.DiskFree, r.DiskFreeLimit
 	for _, alarm := range a.n.Alarms() {
 		if alarm.Node == a.cfg.Node {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"warren/dataplane/backingqueue/store"
+	"warren/dataplane/broker/config"
 	"warren/dataplane/link"
 )
 
@@ -66,28 +67,64 @@ func (a alarm) names() (names []string) {
 type alarms struct {
 	n *Node
 
-	mu     sync.Mutex
-	byNode map[string]alarm
+	mu           sync.Mutex
+	byNode       map[string]alarm
+	memory, disk config.Limit // what counts as short: as configured, until an operator says otherwise
+
+	measuring sync.Mutex // one at a time; before mu
 }
 
-// limits are what the configuration comes to on this machine, in bytes.
-func (n *Node) memoryLimit() uint64 {
-	if n.cfg.MemoryLimit.Absolute > 0 {
-		return n.cfg.MemoryLimit.Absolute
-	}
-	return uint64(float64(store.MemoryTotal()) * n.cfg.MemoryLimit.Relative)
+func newAlarms(n *Node) *alarms {
+	return &alarms{n: n, byNode: map[string]alarm{}, memory: n.cfg.MemoryLimit, disk: n.cfg.DiskFree}
 }
 
-func (n *Node) diskFreeLimit() uint64 {
-	if n.cfg.DiskFree.Absolute > 0 {
-		return n.cfg.DiskFree.Absolute
+// bytesOf is what a limit comes to on this machine.
+func bytesOf(l config.Limit) uint64 {
+	if l.Absolute > 0 {
+		return l.Absolute
 	}
-	return uint64(float64(store.MemoryTotal()) * n.cfg.DiskFree.Relative)
+	return uint64(float64(store.MemoryTotal()) * l.Relative)
+}
+
+func (n *Node) memoryLimit() uint64   { memory, _ := n.Limits(); return bytesOf(memory) }
+func (n *Node) diskFreeLimit() uint64 { _, disk := n.Limits(); return bytesOf(disk) }
+
+// Limits are the memory and the free disk space at which this node's alarms are raised.
+func (n *Node) Limits() (memory, diskFree config.Limit) {
+	n.alarms.mu.Lock()
+	defer n.alarms.mu.Unlock()
+	return n.alarms.memory, n.alarms.disk
+}
+
+// SetMemoryLimit sets the memory above which this node blocks publishers, until it restarts; the share that bodies may take
+// follows. A limit of nothing blocks them at once.
+func (n *Node) SetMemoryLimit(l config.Limit) {
+	n.alarms.setLimit(&n.alarms.memory, l)
+	n.store.SetBudget(int64(bodiesShare * float64(bytesOf(l))))
+	n.log.Info("the memory limit was set by an operator", "bytes", bytesOf(l))
+}
+
+// SetDiskFreeLimit sets the free disk space below which this node blocks publishers, until it restarts.
+func (n *Node) SetDiskFreeLimit(l config.Limit) {
+	n.alarms.setLimit(&n.alarms.disk, l)
+	n.log.Info("the limit of free disk space was set by an operator", "bytes", bytesOf(l))
+}
+
+func (a *alarms) setLimit(to *config.Limit, l config.Limit) {
+	a.mu.Lock()
+	*to = l
+	a.mu.Unlock()
+	a.limitCollector()
+	a.measure()
+}
+
+func (a *alarms) limitCollector() {
+	debug.SetMemoryLimit(int64(collectShare * float64(a.n.memoryLimit())))
 }
 
 // watch looks at this node's resources until ctx ends.
 func (a *alarms) watch(ctx context.Context) {
-	debug.SetMemoryLimit(int64(collectShare * float64(a.n.memoryLimit())))
+	a.limitCollector()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -96,9 +133,7 @@ func (a *alarms) watch(ctx context.Context) {
 			return
 		case <-timer.C:
 		}
-		now, hurry := a.look()
-		a.set(a.n.cfg.Node, now)
-		if hurry {
+		if hurry := a.measure(); hurry {
 			timer.Reset(alarmHurry)
 		} else {
 			timer.Reset(alarmInterval)
@@ -106,7 +141,15 @@ func (a *alarms) watch(ctx context.Context) {
 	}
 }
 
-// look measures; hurry says that a limit is near.
+// measure looks at this node's resources and says what it is short of; hurry says that a limit is near.
+func (a *alarms) measure() (hurry bool) {
+	a.measuring.Lock()
+	defer a.measuring.Unlock()
+	now, hurry := a.look()
+	a.set(a.n.cfg.Node, now)
+	return hurry
+}
+
 func (a *alarms) look() (now alarm, hurry bool) {
 	limit := a.n.memoryLimit()
 	used, err := residentMemory()
@@ -161,6 +204,14 @@ func (a *alarms) set(node string, now alarm) {
 	a.mu.Unlock()
 	if before == now {
 		return
+	}
+	for _, change := range []struct {
+		name string
+		of   alarm
+	}{{"alarm.set", now &^ before}, {"alarm.cleared", before &^ now}} {
+		for _, resource := range change.of.names() {
+			a.n.happenings.tell(change.name, "node", node, "resource", resource)
+		}
 	}
 	if now != 0 {
 		a.n.log.Warn("resource alarm: publishers are blocked on all nodes", "peer", node, "reason", now.reason())

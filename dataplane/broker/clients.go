@@ -7,6 +7,7 @@ import (
 	"math"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"warren/dataplane/amqp"
@@ -18,6 +19,7 @@ import (
 type clients struct {
 	server    *amqp.Server
 	listeners []net.Listener
+	suspended atomic.Bool // an operator had the listeners closed
 	done      sync.WaitGroup
 }
 
@@ -75,18 +77,65 @@ func (l *life) serverConfig() amqp.Config {
 // openClients and closeClients are called with clientsMu held.
 func (l *life) openClients() (err error) {
 	c := &clients{server: amqp.NewServer(l.serverConfig(), backend{l})}
+	if err = l.accept(c); err == nil {
+		l.clients = c
+	}
+	return err
+}
+
+// accept opens the listeners of c; clientsMu is held.
+func (l *life) accept(c *clients) (err error) {
 	if c.listeners, err = l.node.listenAll(); err != nil {
 		return err
 	}
 	for _, ln := range c.listeners {
 		c.done.Go(func() {
-			if err := c.server.Serve(ln); !errors.Is(err, amqp.ErrServerClosed) {
+			if err := c.server.Serve(ln); !errors.Is(err, amqp.ErrServerClosed) && !c.suspended.Load() {
 				l.fail(err)
 			}
 		})
 		l.log.Info("serving AMQP clients", "address", ln.Addr().String())
 	}
-	l.clients = c
+	return nil
+}
+
+// SuspendListeners closes this node's listeners for clients; those that are connected stay. A node that is paused or drained has
+// no listeners, and forgets that they were suspended. Error: ErrNotUp.
+func (n *Node) SuspendListeners() error {
+	l := n.currentLife()
+	if l == nil {
+		return ErrNotUp
+	}
+	l.clientsMu.Lock()
+	defer l.clientsMu.Unlock()
+	c := l.clients
+	if c == nil || c.suspended.Swap(true) {
+		return nil
+	}
+	for _, ln := range c.listeners {
+		_ = ln.Close() // nothing is accepted any more either way
+	}
+	c.done.Wait()
+	l.log.Warn("the listeners for clients were suspended by an operator")
+	return nil
+}
+
+// ResumeListeners opens them again. Errors: ErrNotUp, or why an address cannot be had.
+func (n *Node) ResumeListeners() error {
+	l := n.currentLife()
+	if l == nil {
+		return ErrNotUp
+	}
+	l.clientsMu.Lock()
+	defer l.clientsMu.Unlock()
+	c := l.clients
+	if c == nil || !c.suspended.Swap(false) {
+		return nil
+	}
+	if err := l.accept(c); err != nil {
+		c.suspended.Store(true)
+		return err
+	}
 	return nil
 }
 

@@ -29,6 +29,7 @@
 //	lease.go       leases and grants
 //	attachment.go, channel.go, session.go, declare.go, queueops.go: the clients' side
 //	alarm.go       memory and disk alarms
+//	happenings.go  what happens, for operators who watch; logins.go counts clients' logins
 //	replyto.go     replies that go from channel to channel
 //	routes.go      exchanges and bindings, kept for routing
 //	settings.go, arguments.go: what arguments and policies mean for a queue; wake.go: when it wakes by itself

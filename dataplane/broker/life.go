@@ -276,6 +276,7 @@ func (l *life) apply(index uint64, changes []state.Change) {
 			continue
 		}
 		l.routes.apply(c)
+		l.node.happenings.change(c)
 		switch c.Kind {
 		case state.NodeChanged:
 			l.nodeChanged(c.Node)

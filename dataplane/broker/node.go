@@ -68,6 +68,8 @@ type Node struct {
 	present atomic.Pointer[life] // the same, for readers that do not wait
 
 	rebalancing sync.Mutex
+	happenings  happenings
+	logins      logins
 
 	pauseMu sync.Mutex
 	paused  string // why this node serves no clients
@@ -83,7 +85,7 @@ func Start(cfg Config) (*Node, error) {
 		cfg: cfg, log: cfg.Log.With("node", cfg.Node), began: time.Now(),
 		stopAsked: make(chan struct{}), fatal: make(chan error, 1),
 	}
-	n.alarms = &alarms{n: n, byNode: map[string]alarm{}}
+	n.alarms = newAlarms(n)
 	n.members = newMembers(n)
 	empty := ""
 	n.clusterID.Store(&empty)

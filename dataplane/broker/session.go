@@ -22,6 +22,17 @@ type backend struct{ life *life }
 
 // Authenticate implements amqp.Backend.
 func (b backend) Authenticate(_ context.Context, c amqp.Credentials) (amqp.User, error) {
+	user, err := b.authenticate(c)
+	b.life.node.logins.count(c, err)
+	name := "user.authentication.success"
+	if err != nil {
+		name = "user.authentication.failure"
+	}
+	b.life.node.happenings.tell(name, "name", c.Username, "peer", addressText(c.Remote))
+	return user, err
+}
+
+func (b backend) authenticate(c amqp.Credentials) (amqp.User, error) {
 	var user *state.User
 	b.life.node.meta.View(func(s *state.State) { user, _ = s.User(c.Username) })
 	certified := c.Mechanism == "EXTERNAL"
@@ -56,7 +67,13 @@ func (b backend) Open(ctx context.Context, c amqp.ConnectionInfo) (amqp.Session,
 	if err := b.life.admit(ctx, s); err != nil {
 		return nil, err
 	}
+	s.tell("connection.created")
 	return s, nil
+}
+
+// tell tells those who watch the node of something that concerns the connection.
+func (s *session) tell(name string, fields ...any) {
+	s.life.node.happenings.tell(name, append([]any{"user", s.info.User.Name, "vhost", s.info.VHost, "peer", addressText(s.info.Remote)}, fields...)...)
 }
 
 // session is one client connection's use of one vhost.
@@ -83,6 +100,7 @@ func (s *session) OpenChannel(ctx context.Context, c amqp.ChannelInfo, sink amqp
 		s.closedChannel(ch)
 		return nil, err
 	}
+	s.tell("channel.created", "number", int64(c.Number))
 	return ch, nil
 }
 
@@ -92,6 +110,7 @@ func (s *session) UpdateSecret(context.Context, string, string) error { return n
 // Close implements amqp.Session: the connection's exclusive queues go with it.
 func (s *session) Close(ctx context.Context) {
 	defer s.life.open.remove(s)
+	defer s.tell("connection.closed")
 	s.mu.Lock()
 	queues := s.exclusive
 	s.exclusive = nil

@@ -16,15 +16,24 @@ const (
 	segmentBits = segment.Bit | segment.VolatileBit
 )
 
+// SetBudget changes how many bytes of memory message bodies may take, from 0 up; what is over is paged out soon.
+func (s *Store) SetBudget(bytes int64) {
+	s.budget.Store(bytes)
+	if !s.stopping.Load() {
+		s.kick(s.pageC)
+	}
+}
+
 // page makes the store's messages in memory fit the budget again, as far as they are on disk or may go there. It starts
 // with the queue that has most in memory, and in a queue with the end, which will be wanted last.
 func (s *Store) page() error {
 	s.paging.Lock()
 	defer s.paging.Unlock()
 	for {
-		target := s.o.Budget - s.o.Budget/16
+		budget := s.budget.Load()
+		target := budget - budget/16
 		over := s.ram.Load() - target
-		if over <= s.o.Budget/16 {
+		if over <= budget/16 {
 			return nil
 		}
 		var freed int64
@@ -158,7 +167,7 @@ type Usage struct {
 // Usage measures the store, for the memory and disk alarms: whoever sees too little Free, or too much memory, blocks
 // publishers. It visits every queue: call it about once a second, not for every message.
 func (s *Store) Usage() (Usage, error) {
-	u := Usage{Bodies: s.ram.Load(), Budget: s.o.Budget, Pending: s.j.Pending()}
+	u := Usage{Bodies: s.ram.Load(), Budget: s.budget.Load(), Pending: s.j.Pending()}
 	s.mu.Lock()
 	for _, q := range s.queues {
 		q.mu.Lock()

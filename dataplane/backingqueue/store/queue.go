@@ -157,7 +157,7 @@ func (q *queue) hold(e *backingqueue.Entry, s slot, ram bool) {
 		it.ram = e
 		q.inRAM++
 		q.ramBytes += n
-		if q.st.ram.Add(cost(e)) > q.st.o.Budget {
+		if q.st.ram.Add(cost(e)) > q.st.budget.Load() {
 			q.st.kick(q.st.pageC)
 		}
 	}

@@ -65,7 +65,7 @@ func (s *Store) committed(rotated bool) {
 	if rotated {
 		s.kick(s.tendC)
 	}
-	if s.ram.Load() > s.o.Budget {
+	if s.ram.Load() > s.budget.Load() {
 		s.kick(s.pageC)
 	}
 }

@@ -57,8 +57,9 @@ type Store struct {
 
 	ram atomic.Int64 // bytes of messages in memory, with what holding them costs
 
-	work     sync.Mutex // one mover of records at a time: the janitor, SetAside, recovery
-	paging   sync.Mutex // one writer of transient messages at a time; inside work
+	budget   atomic.Int64 // what message bodies in memory are kept to
+	work     sync.Mutex   // one mover of records at a time: the janitor, SetAside, recovery
+	paging   sync.Mutex   // one writer of transient messages at a time; inside work
 	chores   chores
 	tendC    chan struct{} // wakes the janitor
 	pageC    chan struct{} // wakes the pager
@@ -91,6 +92,7 @@ func Open(o Options) (*Store, error) {
 		o: o, fs: o.FS, log: o.Log, queues: map[backingqueue.ID]*queue{},
 		tendC: make(chan struct{}, 1), pageC: make(chan struct{}, 1),
 	}
+	s.budget.Store(o.Budget)
 	if err := s.prepare(); err != nil {
 		return nil, fmt.Errorf("open the message store %s: %w", o.Dir, err)
 	}

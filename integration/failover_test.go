@@ -120,6 +120,7 @@ func others(c *cluster.Cluster, but int) []int {
 // load is one publisher on each node.
 type load struct {
 	publishers []*publisher // by node, from 0
+	each       int          // messages that each publishes
 	done       sync.WaitGroup
 }
 
@@ -129,11 +130,11 @@ func startLoad(c *cluster.Cluster, queue string, total int) *load {
 
 // startLoadOnFirst publishes through the first nodes only.
 func startLoadOnFirst(c *cluster.Cluster, nodes int, queue string, total int) *load {
-	l := &load{}
+	l := &load{each: total / nodes}
 	for i := 1; i <= nodes; i++ {
 		p := newPublisher(fmt.Sprintf("p%d", i))
 		l.publishers = append(l.publishers, p)
-		l.done.Go(func() { p.run(c.URI(i), queue, total/nodes) })
+		l.done.Go(func() { p.run(c.URI(i), queue, l.each) })
 	}
 	return l
 }
@@ -151,7 +152,7 @@ func (l *load) underWay(t *testing.T, gone int) {
 	t.Helper()
 	for i, p := range l.publishers {
 		p.mu.Lock()
-		if i+1 != gone && len(p.confirmed) >= failoverMessages/len(l.publishers) {
+		if i+1 != gone && len(p.confirmed) >= l.each {
 			t.Errorf("publisher on node %d had all its confirms before the failure", i+1)
 		}
 		p.mu.Unlock()

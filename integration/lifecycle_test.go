@@ -16,6 +16,7 @@ import (
 // status is what cluster_status says, in JSON.
 type status struct {
 	Leader      string            `json:"metadata_leader"`
+	Voters      []string          `json:"metadata_voters"`
 	Disk        []string          `json:"disk_nodes"`
 	Witnesses   []string          `json:"witness_nodes"`
 	Running     []string          `json:"running_nodes"`
@@ -123,7 +124,7 @@ func (l *load) underWayOf(t *testing.T, node int) {
 	p := l.publishers[node-1]
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.confirmed) >= failoverMessages/len(l.publishers) {
+	if len(p.confirmed) >= l.each {
 		t.Errorf("publisher on node %d had all its confirms before", node)
 	}
 }

@@ -160,12 +160,17 @@ func (n *Node) openMetadata() (err error) {
 	if err != nil {
 		return err
 	}
-	n.meta, err = raftstore.Open(raftstore.Config{
+	cfg := raftstore.Config{
 		Dir: filepath.Join(n.cfg.DataDir, "raft"), Self: n.cfg.Node, Addr: n.internodeAddress(),
 		Stream: n.links.Stream(link.ProtoRaft), Peers: n.configuredPeers(), Ask: n.askStanding, Enter: n.enter,
-		AddressOf: n.members.toldAddress, Join: n.data.id.Joining, Hold: n.holdsBack(), Shunned: n.shunned, Forward: n.forward, Prober: n.detector, Init: init, Logger: n.log,
-	})
-	if err != nil {
+		AddressOf: n.members.toldAddress, Join: n.data.id.Joining, Hold: n.holdsBack(), Shunned: n.shunned,
+		Forward: n.forward, Prober: n.detector, Init: init, Logger: n.log,
+	}
+	if after := n.cfg.SnapshotAfter; after > 0 {
+		// Looked at as often as the default is for the default number, which is what is measured.
+		cfg.SnapshotThreshold, cfg.TrailingLogs, cfg.SnapshotInterval = after, after/2, max(time.Second, time.Duration(after)*4*time.Millisecond)
+	}
+	if n.meta, err = raftstore.Open(cfg); err != nil {
 		return err
 	}
 	n.meta.Subscribe(n.applied)

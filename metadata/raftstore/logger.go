@@ -8,17 +8,17 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// sink hands hashicorp's log lines to slog. Its chatter about every vote and pipeline goes to debug.
+// sink hands hashicorp's log lines to slog. Its chatter about every vote and pipeline goes to debug, snapshots do not.
 type sink struct{ log *slog.Logger }
 
 // Accept implements hclog.SinkAdapter.
 func (s sink) Accept(_ string, level hclog.Level, msg string, args ...any) {
 	to := slog.LevelDebug
-	switch level {
-	case hclog.Warn:
-		to = slog.LevelInfo
-	case hclog.Error:
+	switch {
+	case level == hclog.Error:
 		to = slog.LevelWarn
+	case level == hclog.Warn, msg == "snapshot complete up to", msg == "Installed remote snapshot":
+		to = slog.LevelInfo
 	}
 	s.log.Log(context.Background(), to, "raft: "+msg, args...)
 }

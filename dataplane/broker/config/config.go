@@ -68,6 +68,9 @@ type Config struct {
 
 	Internode Internode
 	Timing    Timing
+	// SnapshotAfter is after how many changes of the metadata their log is cut to half as many, the rest being in a snapshot; 0: the
+	// default of package raftstore.
+	SnapshotAfter uint64
 	// Witness: the node votes, and carries no queues and serves no clients (metadata.md, reads and writes).
 	Witness bool
 	// DebugListen is where net/http/pprof is served: a loopback address, or empty for nowhere.

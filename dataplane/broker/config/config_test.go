@@ -102,6 +102,7 @@ func TestParseAccepts(t *testing.T) {
 				c.Timing = Timing{200 * time.Millisecond, time.Second, 1500 * time.Millisecond, 2 * time.Minute, 0}
 			},
 		},
+		{"snapshots", "warren.metadata_snapshot_after = 64", func(c *Config) { c.SnapshotAfter = 64 }},
 		{"witness", "warren.witness = true", func(c *Config) { c.Witness = true }},
 		{"debug", "warren.debug.listen = 127.0.0.1:6060", func(c *Config) { c.DebugListen = "127.0.0.1:6060" }},
 	} {
@@ -169,6 +170,7 @@ func TestParseRefuses(t *testing.T) {
 		{"warren.lease = -3s", `f:1: warren.lease: "-3s" is negative`},
 		{"warren.lease = 30ms", `f:1: warren.lease: "30ms" is not between 100ms and 24h0m0s`},
 		{"warren.lease = 600ms", `f: warren.lease (600ms) must be at least twice warren.heartbeat_interval (500ms): heartbeats renew leases`},
+		{"warren.metadata_snapshot_after = 3", `f:1: warren.metadata_snapshot_after: "3" is less than 16`},
 		{"warren.witness = yes", `f:1: warren.witness: "yes" is neither true nor false`},
 		{"warren.debug.listen = 0.0.0.0:6060", `f:1: warren.debug.listen: "0.0.0.0:6060" is not an address of the loopback interface (example: 127.0.0.1:6060)`},
 	} {

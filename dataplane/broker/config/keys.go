@@ -83,6 +83,7 @@ func keys() []key {
 		{"warren.unreachable_after", duration(func(t *Timing) *time.Duration { return &t.UnreachableAfter }, 100*time.Millisecond)},
 		{"warren.mirror_replacement_delay", duration(func(t *Timing) *time.Duration { return &t.MirrorReplacementDelay }, 0)},
 		{"warren.recovery_wait", duration(func(t *Timing) *time.Duration { return &t.RecoveryWait }, 0)},
+		{"warren.metadata_snapshot_after", (*parser).setSnapshotAfter},
 		{"warren.witness", flag(func(c *Config) *bool { return &c.Witness })},
 		{"warren.quorum_queues_as_mirrored", flag(func(c *Config) *bool { return &c.QuorumAsMirrored })},
 		{"warren.debug.listen", checked(parseLoopback, func(c *Config) *string { return &c.DebugListen })},
@@ -290,6 +291,18 @@ func (p *parser) setLocator(_, value string) error {
 		return nil
 	}
 	return fmt.Errorf("%q is none of client-local, min-masters, random", clip(value))
+}
+
+func (p *parser) setSnapshotAfter(_, value string) error {
+	const least, most = 16, 1_000_000
+	n, err := parseUint(value, most)
+	if err == nil && n < least {
+		err = fmt.Errorf("%q is less than %d", clip(value), least)
+	}
+	if err == nil {
+		p.c.SnapshotAfter = n
+	}
+	return err
 }
 
 func (p *parser) setSyncBatchSize(_, value string) error {

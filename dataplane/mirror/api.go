@@ -42,8 +42,8 @@ type Env interface {
 	// SetAsidePart keeps those entries, which the copy is about to drop, where an operator can find them; it returns when
 	// they are on disk.
 	SetAsidePart(why string, entries iter.Seq2[backingqueue.Entry, error]) error
-	// SendSync sends a message, head and then rest, to another member, beside the ring and in order; neither is changed
-	// afterwards, and rest may go to several. The Replica there gets it with SyncMessage as one piece. False: there is no way
+	// SendSync sends a message, head and then rest, to another member, beside the ring and in order. Head is kept; rest, which
+	// may go to several, is changed once the receiver has answered. The Replica there gets it with SyncMessage as one piece. False: there is no way
 	// to it now. What is lost with a link is told with LinkDown.
 	SendSync(to gm.Member, head, rest []byte) bool
 	// Acting: this node's copy is the master from here on; Backing may be used, and events go to what it returns.

@@ -108,3 +108,28 @@ func TestPieces(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+// The memory of a batch is used again once all mirrors that were sent it have answered, and not before.
+func TestBatchMemoryIsUsedAgain(t *testing.T) {
+	n := &syncRun{}
+	a, b := &target{}, &target{}
+	s := &shared{b: n.buffer(), users: 1}
+	a.sending(10, s)
+	b.sending(10, s)
+	n.release(s) // sent
+	n.took(a, 1, 0)
+	if len(n.spare) != 0 {
+		t.Fatal("used again before the second mirror has it")
+	}
+	n.took(b, 1, 0)
+	if len(n.spare) != 1 || a.ahead != 0 || a.unstored != 10 {
+		t.Fatalf("%d buffers are spare; %d bytes ahead, %d unstored", len(n.spare), a.ahead, a.unstored)
+	}
+	if got := n.buffer(); len(got) != 0 || cap(got) != cap(s.b) || len(n.spare) != 0 {
+		t.Errorf("a buffer of %d bytes, %d left", cap(got), len(n.spare))
+	}
+	n.took(b, 1, 1)
+	if b.unstored != 0 || len(b.sizes) != 0 {
+		t.Errorf("%d bytes unstored, %v", b.unstored, b.sizes)
+	}
+}

@@ -1,7 +1,6 @@
 package mirror
 
 import (
-	"bytes"
 	"fmt"
 
 	"github.com/RoaringBitmap/roaring/v2/roaring64"
@@ -17,7 +16,37 @@ type syncRun struct {
 	targets  map[gm.Member]*target
 	copying  bool // a mirror wants what the walk finds
 	progress Progress
-	buffer   []byte // of the encoded entries of one step
+	spare    [][]byte // buffers of batches that were answered
+}
+
+// shared is the buffer of a batch, which all mirrors that lack the same are sent. Its memory is used again when all have answered:
+// new memory for all that is copied costs more than the copying.
+type shared struct {
+	b     []byte
+	users int // mirrors that have not answered
+}
+
+// maxSpare and spareSize limit what is kept for the next batches.
+const (
+	maxSpare  = aheadBytes / batchBytes
+	spareSize = 2 * batchBytes
+)
+
+// buffer is an empty one for a batch.
+func (n *syncRun) buffer() []byte {
+	if i := len(n.spare) - 1; i >= 0 {
+		b := n.spare[i]
+		n.spare = n.spare[:i]
+		return b[:0]
+	}
+	return make([]byte, 0, batchBytes+batchBytes/8)
+}
+
+// release gives back a buffer of which a mirror was sent something, or nobody was.
+func (n *syncRun) release(s *shared) {
+	if s.users--; s.users <= 0 && len(n.spare) < maxSpare && cap(s.b) > 0 && cap(s.b) <= spareSize {
+		n.spare = append(n.spare, s.b)
+	}
 }
 
 // target is one mirror in a run.
@@ -29,11 +58,12 @@ type target struct {
 	sent     uint64 // number of the last batch
 	acked    uint64
 	stored   uint64
-	sizes    []int // of the batches from stored+1 to sent
-	ahead    int   // bytes of those that it has not taken
-	unstored int   // bytes of those that are not on its disk
-	finished bool  // the last batch is sent
-	ticks    int   // since it moved
+	sizes    []int     // of the batches from stored+1 to sent
+	buffers  []*shared // of the batches from acked+1 to sent
+	ahead    int       // bytes of those that it has not taken
+	unstored int       // bytes of those that are not on its disk
+	finished bool      // the last batch is sent
+	ticks    int       // since it moved
 }
 
 // offer is what a mirror holds below to, from where its previous offer ended.
@@ -53,17 +83,21 @@ func (t *target) full() bool {
 }
 
 // sending counts a batch.
-func (t *target) sending(bytes int) {
+func (t *target) sending(bytes int, s *shared) {
 	t.sent++
 	t.sizes = append(t.sizes, bytes)
+	t.buffers = append(t.buffers, s)
+	s.users++
 	t.ahead += bytes
 	t.unstored += bytes
 }
 
 // took notes what t has taken, and what of it is on its disk.
-func (t *target) took(number, stored uint64) {
+func (n *syncRun) took(t *target, number, stored uint64) {
 	for ; t.acked < min(number, t.sent); t.acked++ {
 		t.ahead -= t.sizes[t.acked-t.stored]
+		n.release(t.buffers[0])
+		t.buffers = t.buffers[1:]
 	}
 	for ; t.stored < min(stored, t.acked); t.stored++ {
 		t.unstored -= t.sizes[0]
@@ -186,7 +220,7 @@ func (r *Replica) takeOffer(node string, incarnation uint64, m *syncMessage) {
 
 func (r *Replica) takeAck(node string, incarnation uint64, m *syncMessage) {
 	if _, t := r.target(node, incarnation, m); t != nil && m.number <= t.sent {
-		t.took(m.number, m.stored)
+		r.run.took(t, m.number, m.stored)
 	}
 }
 
@@ -254,6 +288,9 @@ func (r *Replica) window(open []gm.Member, limit uint64) (more bool, err error) 
 		}
 	}
 	w := window{r: r, from: n.cursor, to: limit, batches: make([]syncMessage, len(open)), pieces: make([]pieces, len(open))}
+	// The users of the buffer are the mirrors, and this function until it returns.
+	s := &shared{users: 1}
+	defer n.release(s)
 	for _, m := range open {
 		w.targets = append(w.targets, n.targets[m])
 	}
@@ -261,8 +298,7 @@ func (r *Replica) window(open []gm.Member, limit uint64) (more bool, err error) 
 		return false, err
 	}
 	n.cursor = max(w.to, w.from)
-	// The buffer is used again; what is sent is of the size that it has, and mirrors that lack the same share it.
-	entries := bytes.Clone(n.buffer)
+	s.b = w.buffer
 	for i, m := range open {
 		t, b := w.targets[i], &w.batches[i]
 		w.gone(t, b)
@@ -273,8 +309,8 @@ func (r *Replica) window(open []gm.Member, limit uint64) (more bool, err error) 
 		if b.count == 0 && len(b.gone) == 0 && !t.finished {
 			continue
 		}
-		own := w.pieces[i].of(entries)
-		t.sending(len(own))
+		own := w.pieces[i].of(s.b)
+		t.sending(len(own), s)
 		b.kind, b.epoch, b.id, b.number, b.to = syncBatch, r.term.Epoch, n.id, t.sent, min(n.cursor, t.baseline)
 		if !r.env.SendSync(m, b.encode(), own) {
 			r.leaveOut(m, "nothing can be sent to it")
@@ -289,7 +325,8 @@ type window struct {
 	from, to uint64
 	targets  []*target
 	batches  []syncMessage // one for each target
-	pieces   []pieces      // of the encoded entries, one for each target
+	pieces   []pieces      // of buffer, one for each target
+	buffer   []byte        // encoded entries; nil: there are none
 }
 
 // pieces are which parts of a buffer a mirror is sent.
@@ -322,29 +359,30 @@ func (w *window) fill() error {
 		batch = defaultBatch
 	}
 	messages, walked := 0, 0
-	buffer := r.run.buffer[:0]
-	defer func() { r.run.buffer = buffer }()
 	for seq, ok := r.q.Next(w.from); ok && seq < w.to; seq, ok = r.q.Next(seq + 1) {
-		if walked++; walked > r.size.walk || messages >= batch || len(buffer) >= batchBytes {
+		if walked++; walked > r.size.walk || messages >= batch || len(w.buffer) >= batchBytes {
 			w.to = seq
 			break
 		}
-		start := len(buffer)
+		start := len(w.buffer)
 		for i, t := range w.targets {
 			if !t.lacks(seq) {
 				continue
 			}
-			if len(buffer) == start {
+			if len(w.buffer) == start {
 				e, held, err := r.q.Get(seq)
 				if err != nil || !held {
 					return r.failed("read a message to synchronise", fmt.Errorf("position %d, held %v: %w", seq, held, err))
 				}
-				buffer = appendEntry(buffer, &e)
+				if w.buffer == nil {
+					w.buffer = r.run.buffer()
+				}
+				w.buffer = appendEntry(w.buffer, &e)
 				messages++
 				r.run.progress.Sent++
-				r.run.progress.Bytes += uint64(len(buffer) - start)
+				r.run.progress.Bytes += uint64(len(w.buffer) - start)
 			}
-			w.pieces[i].add(start, len(buffer))
+			w.pieces[i].add(start, len(w.buffer))
 			w.batches[i].count++
 		}
 		r.run.progress.Done++

@@ -370,6 +370,7 @@ func (c *queueCopy) end(err error) error {
 	c.life.wakes.set(c, 0)
 	c.master.Store(false)
 	c.replica = nil
+	c.countSync()
 	c.life.mu.Lock()
 	if c.life.copies[c.id] == c {
 		delete(c.life.copies, c.id)
@@ -422,6 +423,7 @@ func (c *queueCopy) closeStore() error {
 	c.resign()
 	r := c.replica
 	c.replica = nil
+	c.countSync()
 	if r == nil {
 		return nil
 	}

@@ -23,6 +23,7 @@
 //	witness.go    a node that votes and carries nothing
 //	olddisk.go    a disk that is older than its node takes no part
 //	rebalance.go  masters spread over the nodes
+//	sync.go, sync_calls.go, syncshare.go: synchronisations, and what all of them together may have under way
 //	upkeep.go     what only time brings about: stand-ins for members that stay away
 //	stall.go      who holds up a ring, and what is done about it
 //	events.go     what an operator reads in the log of a queue's changes

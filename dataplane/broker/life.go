@@ -34,6 +34,7 @@ type life struct {
 	grants        *grantsClear
 	wakes         *wakes
 	replies       replies
+	syncShare     syncShare
 	usersVersion  atomic.Uint64
 	operatorCalls atomic.Uint64
 	sessions      atomic.Uint64

@@ -35,6 +35,9 @@ type syncing struct {
 	began time.Time
 	bytes uint64    // of the present synchronisation that were paced
 	next  time.Time // before which nothing is sent (mirroring_sync_max_throughput)
+	// underway is what this copy was counted with last (syncshare.go); waits: it found no room and is to look again.
+	underway, spare []underway
+	waits           bool
 }
 
 type (
@@ -149,10 +152,12 @@ func (c *queueCopy) syncStep() error {
 	case c.syncing.began.IsZero():
 		c.syncing.began = time.Now()
 	}
-	if c.syncPaused() || ok && c.pace(p) {
+	c.countSync()
+	if c.syncPaused() || ok && (c.pace(p) || !c.syncRoom()) {
 		return nil
 	}
 	more, err := c.replica.SyncStep()
+	c.countSync()
 	if more {
 		c.post(evFlush{})
 	}

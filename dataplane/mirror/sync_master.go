@@ -473,6 +473,17 @@ func (r *Replica) Syncing() (p Progress, ok bool) {
 	return p, true
 }
 
+// SyncAhead tells of each mirror that takes part in the synchronisation under way how many bytes it was sent and has not taken, and
+// how many are not on its disk.
+func (r *Replica) SyncAhead(f func(m gm.Member, ahead, unstored int)) {
+	if r.role != Master || r.run == nil {
+		return
+	}
+	for m, t := range r.run.targets {
+		f(m, t.ahead, t.unstored)
+	}
+}
+
 // Blocked tells whether the queue must take no operation now, because it synchronises and its policy says so.
 func (r *Replica) Blocked() bool {
 	return r.a.Sync.Blocking && r.role == Master && r.run != nil && r.run.copying

@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"warren/dataplane/backingqueue"
 	"warren/dataplane/backingqueue/journal"
@@ -281,12 +282,21 @@ func joined(spans []backingqueue.Range) []backingqueue.Range {
 	return out
 }
 
+// settleStep is for how many entries the queue's lock is held once: its owner wants it meanwhile.
+const settleStep = 1024
+
 // settle tells the queue where its entries are now, but for those that are gone meanwhile.
 func (g *moving) settle() {
+	for items := range slices.Chunk(g.items, settleStep) {
+		g.settleSome(items)
+	}
+}
+
+func (g *moving) settleSome(items []moved) {
 	q := g.q
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for _, it := range g.items {
+	for _, it := range items {
 		if it.control != 0 {
 			continue
 		}

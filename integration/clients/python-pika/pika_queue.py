@@ -280,6 +280,7 @@ def _(c):
     first, second = ch.basic_get(q)[0], ch.basic_get(q)[0]
     ch.basic_nack(second.delivery_tag)
     ch.basic_nack(first.delivery_tag)
+    c.depth(q, 4)
     c.drain(q, 4)
 
 

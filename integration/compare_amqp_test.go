@@ -107,7 +107,7 @@ var normalRules = []struct {
 	// Names and tags that servers make up.
 	{regexp.MustCompile(`amq\.gen-[\w-]{22}`), "amq.gen-NAME"},
 	{regexp.MustCompile(`amq\.ctag-[\w-]{22}`), "amq.ctag-TAG"},
-	{regexp.MustCompile(`amq\.rabbitmq\.reply-to\.[\w+/-]+={0,2}(\.[\w+/-]+={0,2})*`), "amq.rabbitmq.reply-to.NAME"},
+	{regexp.MustCompile(`amq\.rabbitmq\.reply-to\.[\w+/=.-]+`), "amq.rabbitmq.reply-to.NAME"},
 	// Ports and addresses of the two clusters, their nodes' names, Erlang's process numbers.
 	{regexp.MustCompile(`\b(127\.0\.0\.1|localhost|::1)((?::| port |', |", )"?)\d{4,5}\b`), "$1${2}PORT"},
 	{regexp.MustCompile(`\brmq(\d)@localhost`), "rabbit$1@localhost"},

@@ -75,9 +75,9 @@ func countDeath(headers, entry Table) {
 		headers["x-death"] = []any{entry}
 		return
 	}
-	deaths = slices.Clone(deaths)
+	deaths = grouped(deaths)
 	for i, e := range deaths {
-		if t, ok := e.(Table); ok && t["queue"] == entry["queue"] && t["reason"] == entry["reason"] {
+		if t := e.(Table); sameDeath(t, entry) {
 			count, _ := t["count"].(int64)
 			t["count"] = count + 1
 			entry = t
@@ -86,6 +86,44 @@ func countDeath(headers, entry Table) {
 		}
 	}
 	headers["x-death"] = append([]any{entry}, deaths...)
+}
+
+// grouped has one entry for each queue and reason, with a count, and turns their order round, as RabbitMQ does at every death: after
+// three of them the second stands last.
+func grouped(deaths []any) (out []any) {
+	for i, e := range deaths {
+		t, ok := e.(Table)
+		if !ok || slices.ContainsFunc(deaths[:i], func(e any) bool { return sameDeath(e, t) }) {
+			continue
+		}
+		if count, ok := t["count"].(int64); !ok || count <= 0 {
+			n := int64(0)
+			for _, e := range deaths[i:] {
+				if sameDeath(e, t) {
+					n++
+				}
+			}
+			t["count"] = max(n, 1)
+		}
+		out = append(out, t)
+	}
+	slices.Reverse(out)
+	return out
+}
+
+// sameDeath compares only texts: a client may have put anything there.
+func sameDeath(e any, t Table) bool {
+	d, ok := e.(Table)
+	if !ok {
+		return false
+	}
+	for _, key := range []string{"queue", "reason"} {
+		a, isText := d[key].(string)
+		if b, ok := t[key].(string); !isText || !ok || a != b {
+			return false
+		}
+	}
+	return true
 }
 
 // Cycles tells whether a message that died would come to a queue again without any client having had a hand in it: it was

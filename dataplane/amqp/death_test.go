@@ -49,6 +49,25 @@ func TestDeadLetter(t *testing.T) {
 		}
 		m = out
 	}
+	out, err := DeadLetter(&m, Death{Queue: "s", Reason: "rejected"}) // the older ones turn round
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, _ := HeadersOf(out.Properties)
+	for i, queue := range []string{"s", "r", "q"} {
+		if e := h["x-death"].([]any)[i].(Table); e["queue"] != queue {
+			t.Errorf("place %d of x-death is %v, want queue %s", i, e, queue)
+		}
+	}
+	forged := withHeaders(t, Table{"x-death": []any{int32(1), Table{"queue": Table{}, "reason": "r"}, Table{"queue": Table{}, "reason": "r"},
+		Table{"queue": "x", "reason": "r"}, Table{"queue": "x", "reason": "r"}}})
+	if out, err = DeadLetter(&message.Message{Properties: forged}, Death{Queue: "x", Reason: "r"}); err != nil {
+		t.Fatal(err)
+	}
+	h, _ = HeadersOf(out.Properties)
+	if e := h["x-death"].([]any)[0].(Table); e["count"] != int64(3) || len(h["x-death"].([]any)) != 3 {
+		t.Errorf("forged x-death becomes %v", h["x-death"])
+	}
 	for _, props := range [][]byte{nil, withHeaders(t, Table{"x-death": "foo"})} {
 		out, err := DeadLetter(&message.Message{Properties: props}, Death{Queue: "q", Reason: "rejected"})
 		if err != nil {

@@ -35,7 +35,7 @@ type channel struct {
 	untaken map[string]*fifo[takenDelivery]
 	global  globalPrefetch
 	// consumers are where each tag consumes, shown is what lists show of them.
-	consumers map[string]*attachment
+	consumers map[string]consumerPlace
 	replyTo   *replyConsumer // of direct reply-to
 	shown     map[string]ConsumerInfo
 }
@@ -44,10 +44,16 @@ func newChannel(s *session, info amqp.ChannelInfo, sink amqp.Sink, key origin.Ch
 	return &channel{
 		sess: s, info: info, sink: sink, key: key,
 		queues: map[*attachment]*channelQueue{},
-		used:   map[*attachment]bool{}, drawn: map[*attachment]bool{}, consumers: map[string]*attachment{},
+		used:   map[*attachment]bool{}, drawn: map[*attachment]bool{}, consumers: map[string]consumerPlace{},
 		votes:   map[uint64]*vote{},
 		untaken: map[string]*fifo[takenDelivery]{},
 	}
+}
+
+// consumerPlace is where a consumer is attached, and the prefetch of its own.
+type consumerPlace struct {
+	at       *attachment
+	prefetch uint32
 }
 
 // channelQueue is what a channel published to one queue: seqs[i] is the channel's sequence number of publish base+i to

@@ -27,12 +27,18 @@ func (c *channel) ExchangeDeclare(ctx context.Context, d amqp.ExchangeDeclare) e
 	if err != nil {
 		return err
 	}
+	if err := s.mayAlternate(d); err != nil {
+		return err
+	}
 	_, err = s.life.propose(ctx, cmd)
 	return refusal(err)
 }
 
 // exchangeCommand checks a declaration and makes its command.
 func exchangeCommand(vhost string, d amqp.ExchangeDeclare) (*state.DeclareExchange, error) {
+	if d.Type == "" {
+		return nil, amqp.Errorf(amqp.CommandInvalid, "invalid exchange type ''")
+	}
 	if !exchange.ValidType(d.Type) {
 		return nil, amqp.Errorf(amqp.CommandInvalid, "unknown exchange type '%s'", d.Type)
 	}
@@ -147,6 +153,9 @@ func (c *channel) QueueDeclare(ctx context.Context, d amqp.QueueDeclare) (amqp.Q
 func (c *channel) createQueue(ctx context.Context, d amqp.QueueDeclare) error {
 	s := c.sess
 	if err := s.access.configure(d.Name); err != nil {
+		return err
+	}
+	if err := s.mayDeadLetter(d); err != nil {
 		return err
 	}
 	cmd, err := s.life.queueCommand(s.info.VHost, d)

@@ -7,11 +7,20 @@ import (
 )
 
 // globalPrefetch is basic.qos with global set: a bound on what all consumers of a channel together have not settled
-// (RabbitMQ's meaning). What exceeds it waits here; the consumers' own windows bound how much that can be.
+// (RabbitMQ's meaning). What exceeds it waits here: each consumer asks its queue for no more than the whole channel may have, so
+// that a channel with one consumer takes nothing that another could have.
 type globalPrefetch struct {
 	limit     int // 0: none
 	unsettled map[amqp.Token]bool
 	waiting   []amqp.Delivery
+}
+
+// share is what a consumer asks of its queue: its own prefetch, or the channel's if that is less.
+func (g *globalPrefetch) share(own uint32) uint32 {
+	if limit := uint32(g.limit); limit != 0 && (own == 0 || limit < own) {
+		return limit
+	}
+	return own
 }
 
 // admit says whether a delivery may go to the client now; otherwise it keeps it.

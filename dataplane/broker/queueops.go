@@ -45,6 +45,10 @@ func (c *channel) Consume(ctx context.Context, r amqp.Consume) error {
 		return callError(q, protocol.ErrExclusiveConsumer)
 	}
 	c.showConsumer(r, args.Args)
+	own := args.Prefetch
+	c.mu.Lock()
+	args.Prefetch = c.global.share(own)
+	c.mu.Unlock()
 	reply, err := c.call(ctx, q, func(core *origin.Attachment) (uint64, error) { return core.Consume(c.key, args) })
 	if err != nil {
 		c.hideConsumer(r.Tag)
@@ -52,7 +56,7 @@ func (c *channel) Consume(ctx context.Context, r amqp.Consume) error {
 	}
 	a := c.sess.life.attachment(backingqueue.ID(q.ID))
 	c.mu.Lock()
-	c.consumers[r.Tag] = a
+	c.consumers[r.Tag] = consumerPlace{a, own}
 	c.mu.Unlock()
 	if q.AutoDelete && !q.HadConsumers && reply.Code == 0 {
 		return c.sess.life.noteConsumer(ctx, q)
@@ -72,7 +76,7 @@ func (l *life) noteConsumer(ctx context.Context, q *state.Queue) error {
 // Cancel implements amqp.ChannelBackend.
 func (c *channel) Cancel(ctx context.Context, tag string) error {
 	c.mu.Lock()
-	a := c.consumers[tag]
+	a := c.consumers[tag].at
 	delete(c.consumers, tag)
 	delete(c.shown, tag)
 	c.mu.Unlock()
@@ -132,9 +136,16 @@ func (c *channel) QueuePurge(ctx context.Context, name string) (uint32, error) {
 
 // Qos implements amqp.ChannelBackend.
 func (c *channel) Qos(_ context.Context, globalPrefetch uint16) error {
+	places, shares := map[string]*attachment{}, map[string]uint32{}
 	c.mu.Lock()
 	released := c.global.set(int(globalPrefetch))
+	for tag, k := range c.consumers {
+		places[tag], shares[tag] = k.at, c.global.share(k.prefetch)
+	}
 	c.mu.Unlock()
+	for tag, a := range places {
+		a.do(func(core *origin.Attachment) { core.SetPrefetch(c.key, tag, shares[tag]) })
+	}
 	if len(released) > 0 {
 		c.sink.Deliver(released)
 	}

@@ -24,6 +24,25 @@ func (a *Attachment) Consume(key Channel, args Consume) (call uint64, err error)
 	return cl.ID, nil
 }
 
+// SetPrefetch changes how much of the channel's consumer may be outstanding; 0 is no limit. What is outstanding beyond it stays so.
+func (a *Attachment) SetPrefetch(key Channel, tag string, n uint32) {
+	c := a.channel(key).tags[tag]
+	if c == nil || c.args.Prefetch == n {
+		return
+	}
+	c.args.Prefetch = n
+	for _, cl := range a.calls {
+		if cl.ID == c.pending && cl.Op == protocol.OpConsume {
+			cl.Consumer.Prefetch = n
+		}
+	}
+	if a.state == open {
+		wire := c.wire()
+		wire.Call = 0
+		a.sendCall(&call{Call: protocol.Call{Op: protocol.OpConsume, Consumer: wire}})
+	}
+}
+
 // Cancel ends the channel's consumer; Replied with OpCancel follows, and no delivery for it after that. Its deliveries
 // stay to be acknowledged. An unknown tag is answered all the same, as AMQP wants it.
 func (a *Attachment) Cancel(key Channel, tag string) (call uint64, err error) {

@@ -46,11 +46,13 @@ func sortedConsumers(n *node) []*consumer {
 	return cs
 }
 
-// consume adds a consumer, or takes over one of the node's former session; call is 0 if no reply is wanted.
+// consume adds a consumer, takes over one of the node's former session, or changes the prefetch of one; call is 0 if no reply is wanted.
 func (p *Process) consume(n *node, args *protocol.Consumer, call uint64) {
 	if c := n.consumers[args.ID]; c != nil {
-		c.stale = false
-		c.credit = p.opt.ConsumerWindow
+		if c.stale {
+			c.stale, c.credit = false, p.opt.ConsumerWindow
+		}
+		c.args.Prefetch = args.Prefetch
 		p.consumed(n, args.ID, call, 0)
 		p.activate(c)
 		return

@@ -185,6 +185,28 @@ func TestAutoDelete(t *testing.T) {
 	r.want()
 }
 
+// A channel may change how much its consumer has outstanding at any time.
+func TestPrefetchChanges(t *testing.T) {
+	r := newRig(t, queue.Options{})
+	r.consume("a", 1, origin.Consume{Tag: "t ", Prefetch: 1})
+	r.pub("b", 1, "m1", "m2", "m3", "m4")
+	r.want("a1 t m1")
+	set := func(n uint32) {
+		r.atts["a"].SetPrefetch(ch(1), "t ", n)
+		r.run()
+	}
+	set(2)
+	r.want("a1 t m2")
+	set(1)
+	r.ack("a", 1, "m1")
+	r.want() // one is outstanding still
+	set(0)
+	r.want("a1 t m3", "a1 t m4")
+	r.atts["a"].SetPrefetch(ch(1), "unknown", 7)
+	r.run()
+	r.want()
+}
+
 // A consumer whose channel does not take its deliveries holds up nobody else, and gets more when it does.
 func TestConsumerCredit(t *testing.T) {
 	r := newRig(t, queue.Options{ConsumerWindow: protocol.Credit{Count: 2, Bytes: 1 << 20}})

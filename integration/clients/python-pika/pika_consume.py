@@ -103,6 +103,26 @@ def _(c):
     say(sorted(body for _, body, _, _ in ch.seen))
 
 
+@scenario("consume.prefetch-global-one", mirrored=True)
+def _(c):
+    q = c.declare("q")
+    fill(c, q, *["m%d" % i for i in range(9)])
+    ch = c.connection.channel()
+    ch.basic_qos(prefetch_count=2, global_qos=True)
+    consumer(ch, q, "a")
+    c.collect(ch, 2)
+    c.depth(q, 7)
+    ch.basic_qos(prefetch_count=4, global_qos=True)
+    c.collect(ch, 4)
+    c.depth(q, 5)
+    ch.basic_ack(1)
+    c.collect(ch, 5)
+    c.depth(q, 4)
+    ch.basic_qos(prefetch_count=0, global_qos=True)
+    c.collect(ch, 9)
+    c.depth(q, 0)
+
+
 @scenario("consume.prefetch-global-last", mirrored=True)
 def _(c):
     q = c.declare("q")
@@ -113,11 +133,22 @@ def _(c):
     consumer(ch, q, "a")
     consumer(ch, q, "b")
     c.collect(ch, 3)
-    c.depth(q, 3)
     ch.basic_ack(2, multiple=True)
     c.collect(ch, 5)
-    c.depth(q, 1)
     say(sorted(body for _, body, _, _ in ch.seen))
+    say("rest", ch.queue_declare(q, passive=True).method.message_count <= 1)
+
+
+@scenario("consume.prefetch-global-two")
+def _(c):
+    q = c.declare("q")
+    fill(c, q, *["m%d" % i for i in range(6)])
+    ch = c.connection.channel()
+    ch.basic_qos(prefetch_count=3, global_qos=True)
+    consumer(ch, q, "a")
+    consumer(ch, q, "b")
+    c.collect(ch, 3)
+    c.depth(q, 3)
 
 
 @scenario("consume.qos-invalid")

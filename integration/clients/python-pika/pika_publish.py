@@ -207,13 +207,18 @@ def _(c):
     c.attempt("bind", lambda ch: ch.queue_bind(r, "amq.direct", "k"))
     c.attempt("delete", lambda ch: ch.queue_delete(r))
     c.attempt("purge", lambda ch: ch.queue_purge(r))
-    c.attempt("made-up name, passive", lambda ch: ch.queue_declare(r + ".made.up", passive=True))
+
+
+@scenario("reply-to.made-up")
+def _(c):
+    name = "amq.rabbitmq.reply-to.made.up"
+    c.attempt("passive", lambda ch: ch.queue_declare(name, passive=True))
 
     def confirmed(ch):
         ch.confirm_delivery()
-        ch.basic_publish("", r + ".made.up", b"x", mandatory=True)
+        ch.basic_publish("", name, b"x", mandatory=True)
 
-    c.attempt("made-up name, publish", confirmed)
+    c.attempt("publish", confirmed)
 
 
 @scenario("publish.properties-reach", mirrored=True)

@@ -53,8 +53,19 @@ def _(c):
             ch.basic_publish("", q, b"x", pika.BasicProperties(expiration=expiration))
         return action
 
-    for value in ("", "abc", "-1", "1.5", " 1", "1 ", "4294967296", "4294967295", "+5", "1e3", "99999999999999999999"):
+    for value in ("", "abc", "-1", "1.5", " 1", "1 ", "4294967296", "4294967295", "+5", "1e3"):
         c.attempt("expiration %r" % value, publish(value))
+
+
+@scenario("ttl.too-large")
+def _(c):
+    q = c.declare("q")
+
+    def publish(ch):
+        ch.confirm_delivery()
+        ch.basic_publish("", q, b"x", pika.BasicProperties(expiration="99999999999999999999"))
+
+    c.attempt("publish", publish)
 
 
 @scenario("ttl.both", mirrored=True)

@@ -52,7 +52,7 @@ def say(*parts):
     print(line.replace("\n", "\\n"), flush=True)
 
 
-def until(condition, what, limit=15.0, step=lambda: time.sleep(0.02)):
+def until(condition, what, limit=8.0, step=lambda: time.sleep(0.02)):
     """Waits for a condition, and says so if it does not come."""
     end = time.monotonic() + limit
     while not condition():

@@ -78,8 +78,7 @@ func countDeath(headers, entry Table) {
 	deaths = grouped(deaths)
 	for i, e := range deaths {
 		if t := e.(Table); sameDeath(t, entry) {
-			count, _ := t["count"].(int64)
-			t["count"] = count + 1
+			t["count"] = deathCount(t) + 1
 			entry = t
 			deaths = slices.Delete(deaths, i, i+1)
 			break
@@ -96,7 +95,7 @@ func grouped(deaths []any) (out []any) {
 		if !ok || slices.ContainsFunc(deaths[:i], func(e any) bool { return sameDeath(e, t) }) {
 			continue
 		}
-		if count, ok := t["count"].(int64); !ok || count <= 0 {
+		if deathCount(t) <= 0 {
 			n := int64(0)
 			for _, e := range deaths[i:] {
 				if sameDeath(e, t) {
@@ -109,6 +108,21 @@ func grouped(deaths []any) (out []any) {
 	}
 	slices.Reverse(out)
 	return out
+}
+
+// deathCount is a count as a broker or a client wrote it, 0 if it is none.
+func deathCount(t Table) int64 {
+	switch n := t["count"].(type) {
+	case int64:
+		return n
+	case int32:
+		return int64(n)
+	case int16:
+		return int64(n)
+	case int8:
+		return int64(n)
+	}
+	return 0
 }
 
 // sameDeath compares only texts: a client may have put anything there.

@@ -60,12 +60,12 @@ func TestDeadLetter(t *testing.T) {
 		}
 	}
 	forged := withHeaders(t, Table{"x-death": []any{int32(1), Table{"queue": Table{}, "reason": "r"}, Table{"queue": Table{}, "reason": "r"},
-		Table{"queue": "x", "reason": "r"}, Table{"queue": "x", "reason": "r"}}})
+		Table{"queue": "x", "reason": "r"}, Table{"queue": "x", "reason": "r"}, Table{"queue": "y", "reason": "r", "count": int32(7)}}})
 	if out, err = DeadLetter(&message.Message{Properties: forged}, Death{Queue: "x", Reason: "r"}); err != nil {
 		t.Fatal(err)
 	}
 	h, _ = HeadersOf(out.Properties)
-	if e := h["x-death"].([]any)[0].(Table); e["count"] != int64(3) || len(h["x-death"].([]any)) != 3 {
+	if e := h["x-death"].([]any)[0].(Table); e["count"] != int64(3) || len(h["x-death"].([]any)) != 4 || h["x-death"].([]any)[1].(Table)["count"] != int32(7) {
 		t.Errorf("forged x-death becomes %v", h["x-death"])
 	}
 	for _, props := range [][]byte{nil, withHeaders(t, Table{"x-death": "foo"})} {

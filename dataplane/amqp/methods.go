@@ -186,12 +186,7 @@ func (ch *channel) queueDeclare(ctx context.Context, m *queueDeclare) error {
 	d := QueueDeclare{Name: clean(m.Queue), Passive: m.Passive, Durable: m.Durable, Exclusive: m.Exclusive,
 		AutoDelete: m.AutoDelete, Arguments: m.Arguments}
 	switch {
-	case d.Name == "" && d.Passive:
-		name, err := ch.queueName("")
-		if err != nil {
-			return err
-		}
-		d.Name = name
+	case d.Name == "" && d.Passive: // names no queue, also not the one declared last
 	case d.Name == "":
 		d.Name, d.ServerNamed = "amq.gen-"+randomName(), true
 	case !d.Passive && strings.HasPrefix(d.Name, "amq.") && !strings.HasPrefix(d.Name, "amq.rabbitmq.reply-to"):

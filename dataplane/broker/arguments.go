@@ -51,6 +51,12 @@ var argumentChecks = []struct {
 	{"x-queue-mode", func(v any, _ amqp.Table) string {
 		return text(v, fmt.Sprintf(`"unsupported queue mode '%v'"`, v), "default", "lazy")
 	}},
+	{"x-queue-version", func(v any, _ amqp.Table) string {
+		if n, ok := integer(v); ok && n != 1 && n != 2 {
+			return fmt.Sprintf(`"unsupported queue version '%d'"`, n)
+		}
+		return number(v, 1, 2)
+	}},
 	{"x-single-active-consumer", func(v any, _ amqp.Table) string {
 		if _, ok := v.(bool); ok {
 			return ""

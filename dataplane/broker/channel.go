@@ -243,7 +243,7 @@ func (c *channel) Publish(p amqp.Publish) (<-chan struct{}, error) {
 		return nil, err
 	}
 	if len(targets) == 0 {
-		if isReply(&p.Message) && c.sess.life.reply(&p.Message) {
+		if isReply(&p.Message) && c.sess.life.reply(&p.Message, p.Mandatory) {
 			p.Mandatory = false
 		}
 		if p.Mandatory {

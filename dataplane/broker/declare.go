@@ -3,6 +3,7 @@ package broker
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 
 	"warren/dataplane/amqp"
@@ -23,8 +24,15 @@ func (c *channel) ExchangeDeclare(ctx context.Context, d amqp.ExchangeDeclare) e
 	if err := s.access.exchange("configure", d.Name); err != nil {
 		return err
 	}
+	checked := d
+	if s.life.routes.hasExchange(s.info.VHost, d.Name) {
+		checked.Arguments = nil // what differs is told first
+	}
 	cmd, err := exchangeCommand(s.info.VHost, d)
 	if err != nil {
+		return err
+	}
+	if err := exchangeFault(s.info.VHost, checked); err != nil {
 		return err
 	}
 	if err := s.mayAlternate(d); err != nil {
@@ -41,9 +49,6 @@ func exchangeCommand(vhost string, d amqp.ExchangeDeclare) (*state.DeclareExchan
 	}
 	if !exchange.ValidType(d.Type) {
 		return nil, amqp.Errorf(amqp.CommandInvalid, "unknown exchange type '%s'", d.Type)
-	}
-	if err := exchangeFault(vhost, d); err != nil {
-		return nil, err
 	}
 	args, err := amqp.AppendTable(nil, d.Arguments)
 	if err != nil {
@@ -155,12 +160,16 @@ func (c *channel) createQueue(ctx context.Context, d amqp.QueueDeclare) error {
 	if err := s.access.configure(d.Name); err != nil {
 		return err
 	}
-	if err := s.mayDeadLetter(d); err != nil {
+	if q, ok := s.life.routes.queue(s.info.VHost, d.Name); ok {
+		if err := s.differing(q, d); err != nil {
+			return err
+		}
+	} else if err := s.mayDeadLetter(d); err != nil {
 		return err
 	}
 	cmd, err := s.life.queueCommand(s.info.VHost, d)
 	if err != nil {
-		return s.differing(d, err)
+		return err
 	}
 	cmd.Owner = s.owner()
 	r, err := s.life.propose(ctx, cmd)
@@ -180,21 +189,50 @@ func (c *channel) createQueue(ctx context.Context, d amqp.QueueDeclare) error {
 	return nil
 }
 
-// differing is what is wrong with a declaration whose arguments are refused: if the queue is there, RabbitMQ tells first what
-// differs.
-func (s *session) differing(d amqp.QueueDeclare, fault error) error {
-	q, ok := s.life.routes.queue(s.info.VHost, d.Name)
-	if !ok {
-		return fault
-	}
+// differing is what differs of a queue that is there: RabbitMQ tells that before it looks whether the arguments mean something.
+func (s *session) differing(q *state.Queue, d amqp.QueueDeclare) error {
 	r := state.Redeclare(q, &state.DeclareQueue{
 		Vhost: s.info.VHost, Name: d.Name, Durable: d.Durable, AutoDelete: d.AutoDelete, Exclusive: d.Exclusive, Owner: s.owner(),
 		Compared: compared(d.Arguments, comparedQueueArguments...),
 	})
-	if r.Err == nil {
-		return fault
+	if r.Err != nil && r.Err.Key != "x-queue-type" {
+		return refusal(r.Err)
 	}
-	return refusal(r.Err)
+	have, err := arguments(q.Arguments)
+	if err != nil {
+		return fmt.Errorf("compare queue '%s' in vhost '%s' with its declaration: %w", q.Name, q.Vhost, err)
+	}
+	for _, key := range []string{"x-queue-version", "x-queue-type", "x-queue-master-locator"} {
+		if err := sameArgument(q, key, have, d.Arguments); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sameArgument compares what a queue was declared with, and is declared with now.
+func sameArgument(q *state.Queue, key string, have, want amqp.Table) error {
+	h, hasIt := have[key]
+	w, wantsIt := want[key]
+	hKind, hText := rendered(h)
+	wKind, wText := rendered(w)
+	e := &state.Error{Code: state.CodeInequivalent, Kind: state.KindQueue, Vhost: q.Vhost, Name: q.Name, Key: key}
+	typed := func(kind, text string) string { return fmt.Sprintf("the value '%s' of type '%s'", text, kind) }
+	_, hInt := integer(h)
+	_, wInt := integer(w)
+	switch {
+	case !hasIt && !wantsIt, len(compared(have, key))+len(compared(want, key)) == 0:
+		return nil
+	case !hasIt:
+		e.Have, e.Want = "none", typed(wKind, wText)
+	case !wantsIt:
+		e.Have, e.Want = typed(hKind, hText), "none"
+	case hText == wText && (hKind == wKind || hInt && wInt):
+		return nil
+	default:
+		e.Have, e.Want = "'"+hText+"'", "'"+wText+"'"
+	}
+	return refusal(e)
 }
 
 // queueCommand checks a declaration and makes its command; the owner is not set.

@@ -42,6 +42,7 @@ const (
 	callLetters = "queue.letters-forgotten"
 	callMove    = "mirror.move"
 	callHolds   = "mirror.holds"
+	callReplies = "channel.awaits-replies"
 
 	callWatermarks = "mirror.watermarks"
 	callSync       = "mirror.sync"
@@ -98,6 +99,7 @@ func (n *Node) register() {
 	n.links.HandleCall(callLetters, n.answerLetters)
 	n.links.HandleCall(callMove, n.answerMove)
 	n.links.HandleCall(callHolds, n.answerHolds)
+	n.links.HandleCall(callReplies, n.answerReplies)
 	n.links.HandleCall(callWatermarks, n.answerWatermarks)
 	n.links.HandleCall(callSync, n.answerSync)
 	n.registerClientCalls()

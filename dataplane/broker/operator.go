@@ -21,7 +21,11 @@ func (n *Node) QueueCommand(vhost string, d amqp.QueueDeclare) (state.Command, e
 
 // ExchangeCommand is the command that declares an exchange for an operator.
 func (n *Node) ExchangeCommand(vhost string, d amqp.ExchangeDeclare) (state.Command, error) {
-	return exchangeCommand(vhost, d)
+	cmd, err := exchangeCommand(vhost, d)
+	if err != nil {
+		return nil, err
+	}
+	return cmd, exchangeFault(vhost, d)
 }
 
 // BindCommand is the command that binds for an operator, to a queue or an exchange.

@@ -109,14 +109,16 @@ func isReply(m *message.Message) bool {
 	return m.Exchange == "" && strings.HasPrefix(m.RoutingKey, replyToPrefix)
 }
 
-// reply sends a reply on its way; it reports whether there seems to be somebody to take it.
-func (l *life) reply(m *message.Message) bool {
+// reply sends a reply on its way; it reports whether there seems to be somebody to take it. Of a mandatory one that is asked before.
+func (l *life) reply(m *message.Message, mandatory bool) bool {
 	node, ok := l.replyNode(m.RoutingKey)
 	switch {
 	case !ok:
 		return false
 	case node == l.self:
 		return l.takeReply(m)
+	case mandatory && !l.awaitsReplies(node, m.RoutingKey):
+		return false
 	}
 	return l.node.links.Send(node.Name, frameReply, message.Append(make([]byte, 0, message.Size(m)), m)) == nil
 }
@@ -169,15 +171,41 @@ func (c *channel) replyQueue(_ context.Context, name string) (amqp.QueueInfo, er
 	l := c.sess.life
 	ok := name == replyTo
 	if !ok {
-		node, up := l.replyNode(name)
-		l.replies.mu.RLock()
-		ok = up && (node != l.self || l.replies.byName[name] != nil)
-		l.replies.mu.RUnlock()
+		var node protocol.NodeID
+		if node, ok = l.replyNode(name); ok {
+			ok = l.awaitsReplies(node, name)
+		}
 	}
 	if !ok {
 		return amqp.QueueInfo{}, noQueue(name, c.sess.info.VHost)
 	}
 	return amqp.QueueInfo{Name: name, Consumers: 1}, nil
+}
+
+// awaitsReplies asks the node that a reply name leads to whether its channel is still there. A node that cannot be asked, or is of an
+// earlier version, is believed to have it.
+func (l *life) awaitsReplies(node protocol.NodeID, name string) bool {
+	if node == l.self {
+		return l.hasReplies(name)
+	}
+	ctx, cancel := context.WithTimeout(l.ctx, callTimeout)
+	defer cancel()
+	b, err := l.node.links.Call(ctx, node.Name, callReplies, []byte(name))
+	return err != nil || len(b) != 1 || b[0] == 1
+}
+
+func (l *life) hasReplies(name string) bool {
+	l.replies.mu.RLock()
+	defer l.replies.mu.RUnlock()
+	return l.replies.byName[name] != nil
+}
+
+// answerReplies is the other side of awaitsReplies.
+func (n *Node) answerReplies(_ context.Context, _ link.PeerID, body []byte) ([]byte, error) {
+	if l := n.currentLife(); l != nil && l.hasReplies(string(body)) {
+		return []byte{1}, nil
+	}
+	return []byte{0}, nil
 }
 
 func isReplyName(name string) bool { return name == replyTo || strings.HasPrefix(name, replyToPrefix) }

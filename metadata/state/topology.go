@@ -203,7 +203,14 @@ func (s *State) bind(c *Bind) Result {
 	return Result{Created: true}
 }
 
+// unbind removes a binding. That there is none is fine, also where another connection's exclusive queue is named; that there is no
+// such queue or exchange is told.
 func (s *State) unbind(c *Unbind) Result {
+	if q, ok := s.Queue(c.Binding.Vhost, c.Binding.Destination); ok && c.Binding.Kind == KindQueue && q.Exclusive {
+		if _, ok := s.bindings.get(bindingKey(&c.Binding)); !ok {
+			return Result{}
+		}
+	}
 	if r, ok := s.bindable(c.Binding, c.Owner); !ok {
 		return r
 	}

@@ -186,6 +186,7 @@ def _(c):
         say("late answer is taken")
     except exceptions.UnroutableError as error:
         say("late answer is returned", error.messages[0].method.reply_text)
+    c.attempt("passive when it is gone", lambda ch: ch.queue_declare(address, passive=True), c.other(3))
     c.attempt("passive after", lambda ch: ch.queue_declare(address.replace(address[-6:], "AAAAAA"), passive=True))
 
 

@@ -29,6 +29,14 @@ func (g *Group) Broadcast(payload []byte, c Class) (uint64, error) {
 	return n, nil
 }
 
+// Lazy says that nobody waits for the own message number, the newest, so that the frame that carries it, if it carries no other,
+// may wait for company (Output.Lazy). It holds for the first hop: whoever gets the message passes it on at once.
+func (g *Group) Lazy(number uint64) {
+	if g.me != nil && g.me.last != nil && g.me.last.num == number {
+		g.me.last.lazy = true
+	}
+}
+
 func (g *Group) broadcast(payload []byte, c Class) uint64 {
 	n := g.me.recv + 1
 	g.accept(g.me, n, c, message{payload: payload})

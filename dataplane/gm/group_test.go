@@ -390,3 +390,33 @@ func TestR3ReceiptGoesWithPersistence(t *testing.T) {
 	}
 	want(t, "sender", got[0], "n0:1:m", "progress 1/1", "n0:2:m", "progress 2/2", "n0:3:m", "progress 3/3")
 }
+
+// TestLazyMessages: only a frame that carries nothing but what nobody waits for may wait.
+func TestLazyMessages(t *testing.T) {
+	g := newRing(2, Config{})
+	g.settle()
+	for _, c := range []struct{ messages, frames string }{
+		{"l", "lazy"}, {"ll", "lazy"}, {"p", "prompt"}, {"lp", "prompt"}, {"pl", "prompt"},
+	} {
+		for _, m := range c.messages {
+			n, err := g.groups[0].Broadcast([]byte{'m'}, Control)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if m == 'l' {
+				g.groups[0].Lazy(n)
+			}
+		}
+		got := ""
+		for _, o := range g.groups[0].Take(nil) {
+			if o.Kind == Send && o.Lazy {
+				got += "lazy"
+			} else if o.Kind == Send {
+				got += "prompt"
+			}
+		}
+		if got != c.frames {
+			t.Errorf("%s: %s, want %s", c.messages, got, c.frames)
+		}
+	}
+}

@@ -9,6 +9,7 @@ type entry struct {
 	class      Class
 	view       uint64   // the view that frame or frags are encoded for
 	frame      []byte   // encoded; the payload aliases it. nil: to be encoded when it is sent
+	lazy       bool     // an own one that nobody waits for
 	at, of     uint16   // it is the at-th, from 0, of the messages in frame
 	frags      [][]byte // a fragmented message as it came in, until it was forwarded once (R11)
 	payload    []byte

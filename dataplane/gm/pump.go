@@ -110,7 +110,9 @@ func (g *Group) batchBytes() int { return min(batchBytes, g.cfg.Fragment) }
 // transmit sends n messages, from e on along the log, to the successor.
 func (g *Group) transmit(e *entry, n int) {
 	g.forwards += uint64(n)
+	lazy := true
 	for x, i := e, 0; i < n; x, i = x.next, i+1 {
+		lazy = lazy && x.lazy
 		if x.class == Bulk {
 			g.out.credit -= x.size()
 			g.out.sent += x.size()
@@ -121,7 +123,7 @@ func (g *Group) transmit(e *entry, n int) {
 	case g.asItCame(e) && int(e.of) == n:
 		g.send(g.succ, e.frame)
 	case n > 1:
-		g.send(g.succ, encodeBatch(v, e, n))
+		g.emit(Output{Kind: Send, To: g.succ.id, Frame: encodeBatch(v, e, n), Lazy: lazy})
 	case e.view == v && e.frags != nil:
 		for _, f := range e.frags {
 			g.send(g.succ, f)
@@ -138,7 +140,7 @@ func (g *Group) encode(e *entry) {
 	e.frags, e.frame, e.at, e.of, e.view = nil, nil, 0, 1, v
 	if len(e.payload) <= g.cfg.Fragment {
 		e.frame, e.payload = encodeData(v, e.s, e.num, e.class, e.payload)
-		g.send(g.succ, e.frame)
+		g.emit(Output{Kind: Send, To: g.succ.id, Frame: e.frame, Lazy: e.lazy})
 		return
 	}
 	for at := 0; at < len(e.payload); at += g.cfg.Fragment {

@@ -17,6 +17,8 @@ type Ring interface {
 	// Broadcast sends payload, which the ring keeps, to all members and returns the number that it was given.
 	// gm.ErrWindowFull: Bulk does not fit now; a gm.WindowOpen follows.
 	Broadcast(class gm.Class, payload []byte) (number uint64, err error)
+	// Lazy says that nobody waits for the newest own message: it may leave a few milliseconds later, with others.
+	Lazy(number uint64)
 	// Persisted says that everything of sender up to number is durable here. Senders that have left are ignored.
 	Persisted(sender gm.Member, number uint64)
 	// Leave ends the membership; no output follows.

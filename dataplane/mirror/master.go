@@ -367,7 +367,10 @@ func (r *Replica) removed(op queue.Op, rs []backingqueue.Range, reason queue.Rea
 		if need {
 			class = gm.Barrier
 		}
-		if err := r.cast(class, encodeRemove(rs, uint8(reason), n), needFor(need, needSoon)); err != nil {
+		d := deferred{
+			class: class, payload: encodeRemove(rs, uint8(reason), n), lsn: r.q.Last(), need: needFor(need, needSoon), lazy: true,
+		}
+		if err := r.castDeferred(d); err != nil {
 			return err
 		}
 	}

@@ -69,6 +69,9 @@ func TestRemovalsShareSyncs(t *testing.T) {
 	op, err := g.rep.Backing().Remove([]backingqueue.Range{{First: 1, Last: 1}}, queue.ReasonAcked)
 	g.must(err)
 	removal := g.number
+	if len(g.lazy) != 1 || g.lazy[0] != removal {
+		t.Errorf("lazy on the ring: %v, want the removal, %d", g.lazy, removal)
+	}
 	g.flush()
 	c.wants(t, "the master's removal", "soon ")
 	g.publish(3, queue.TakenNew)

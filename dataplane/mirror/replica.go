@@ -488,7 +488,10 @@ func (r *Replica) saveMeta() error {
 // cast broadcasts an operation that was applied here and needs no credit; n: what must be durable
 // before it counts as persisted. If even that does not fit now it waits, in order, for WindowOpen.
 func (r *Replica) cast(class gm.Class, payload []byte, n need) error {
-	d := deferred{class, payload, r.q.Last(), r.durable(n)}
+	return r.castDeferred(deferred{class: class, payload: payload, lsn: r.q.Last(), need: r.durable(n)})
+}
+
+func (r *Replica) castDeferred(d deferred) error {
 	if len(r.term.outbox) == 0 {
 		if full, err := r.send(d); err != nil || !full {
 			return err
@@ -508,6 +511,9 @@ func (r *Replica) send(d deferred) (full bool, err error) {
 		return true, nil
 	case err != nil:
 		return false, r.failed("broadcast", err)
+	}
+	if d.lazy {
+		r.ring.Lazy(n)
 	}
 	r.term.last = n
 	r.persist.push(r.self, n, d.lsn, d.need)
@@ -549,6 +555,7 @@ type deferred struct {
 	payload []byte
 	lsn     backingqueue.LSN
 	need    need
+	lazy    bool
 }
 
 // Backing is the master's face to the queue process; usable from Env.Acting until Env.Resigned.

@@ -33,6 +33,7 @@ type rig struct {
 	from      map[gm.Member]uint64 // last number delivered of a sender
 	aside     []uint64
 	cut       bool
+	lazy      []uint64
 	synced    []sentSync
 }
 
@@ -92,6 +93,7 @@ func (g *rig) JoinRing(gm.Member) (Ring, error) {
 	return g, nil
 }
 func (g *rig) Install(gm.View) error                    { return nil }
+func (g *rig) Lazy(n uint64)                            { g.lazy = append(g.lazy, n) }
 func (g *rig) Leave()                                   { g.ring = false }
 func (g *rig) Persisted(m gm.Member, n uint64)          { g.persisted[m] = n }
 func (g *rig) Propose(c Command)                        { g.proposed = append(g.proposed, c) }

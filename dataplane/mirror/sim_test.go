@@ -250,6 +250,8 @@ func (r simRing) Persisted(m gm.Member, number uint64) {
 	r.n.pump()
 }
 
+func (r simRing) Lazy(number uint64) { r.g.Lazy(number) }
+
 func (r simRing) Leave() { r.n.group, r.n.inbox, r.n.early = nil, nil, nil }
 
 // JoinRing implements Env.

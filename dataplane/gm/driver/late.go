@@ -8,6 +8,9 @@ import (
 // lateness bounds how long a lazy frame (gm.Output) waits for another one to leave with.
 const lateness = 10 * time.Millisecond
 
+// maxLazy bounds how many of them wait for one node.
+const maxLazy = 64
+
 // lateMembers are the members that keep lazy frames. There is a timer only while there are some.
 type lateMembers struct {
 	mu      sync.Mutex

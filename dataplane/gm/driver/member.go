@@ -86,6 +86,13 @@ func (m *Member) Broadcast(class gm.Class, payload []byte) (uint64, error) {
 	return m.group.Broadcast(payload, class)
 }
 
+// Lazy says that nobody waits for the newest own message (gm.Group.Lazy).
+func (m *Member) Lazy(number uint64) {
+	if !m.left {
+		m.group.Lazy(number)
+	}
+}
+
 // Persisted says that everything of sender up to number is durable here (R3). Unknown senders are ignored.
 func (m *Member) Persisted(sender gm.Member, upTo uint64) {
 	if !m.left {
@@ -209,7 +216,7 @@ func (m *Member) resetLink(to gm.Member) {
 
 func (m *Member) send(o *gm.Output) {
 	if l := m.link(o.To.Node); l.up && l.id.Incarnation == o.To.Incarnation {
-		l.lazy = o.Lazy && (l.lazy || len(l.queue) == 0)
+		l.lazy = o.Lazy && (l.lazy || len(l.queue) == 0) && len(l.queue) < maxLazy
 		l.queue = append(l.queue, outFrame{kind: KindRing, frame: o.Frame})
 	}
 }

@@ -89,6 +89,9 @@ type ChannelBackend interface {
 	// must not wait for a queue. Each token is settled at most once. What was not settled when the channel closes is the
 	// backend's to requeue (it knows what it delivered and what was settled).
 	Settle(o Outcome, tokens []Token)
+	// Flush ends a run of Publish and Settle calls: what they began and the backend gathered is to leave now. It is called before
+	// the channel waits for anything, and before any other method.
+	Flush()
 
 	ExchangeDeclare(ctx context.Context, d ExchangeDeclare) error
 	ExchangeDelete(ctx context.Context, d ExchangeDelete) error

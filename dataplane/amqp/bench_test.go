@@ -51,6 +51,7 @@ func (c *nullChannel) Publish(p Publish) (<-chan struct{}, error) {
 	return nil, nil
 }
 func (c *nullChannel) Settle(Outcome, []Token) {}
+func (c *nullChannel) Flush()                  {}
 func (c *nullChannel) QueuePurge(context.Context, string) (uint32, error) {
 	return 0, nil
 }

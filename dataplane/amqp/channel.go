@@ -64,6 +64,7 @@ func (ch *channel) run(ctx context.Context) {
 	ch.out.reply(&channelOpenOk{}, false)
 
 	closed, err := ch.loop(ctx)
+	backend.Flush()
 	ch.ended.Store(true)
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), ch.conn.srv.cfg.CloseTimeout)
 	backend.Close(closing)
@@ -105,6 +106,7 @@ func (ch *channel) loop(ctx context.Context) (closed bool, err error) {
 			}
 		}
 		clear(cmds)
+		ch.backend.Flush()
 	}
 }
 
@@ -149,6 +151,7 @@ func (ch *channel) handle(ctx context.Context, c *command) error {
 		if ctx.Err() != nil {
 			return nil
 		}
+		ch.backend.Flush()
 		if err = ch.waitRoom(ctx); err == nil {
 			err = ch.method(ctx, c.m)
 		}
@@ -184,6 +187,7 @@ func (ch *channel) wait(ctx context.Context, ok func(*outbox) bool) error {
 		if fine {
 			return nil
 		}
+		ch.backend.Flush()
 		select {
 		case <-ch.out.room:
 		case <-ctx.Done():

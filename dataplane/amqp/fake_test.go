@@ -71,6 +71,12 @@ type fakeChannel struct {
 	consumers map[string]*fakeConsumer
 	unacked   map[*fakeUnacked]struct{}
 	global    int
+	gathered  []fakeAnswer // until Flush
+}
+
+type fakeAnswer struct {
+	seq uint64
+	ok  bool
 }
 
 type fakeUnacked struct {
@@ -209,9 +215,19 @@ func (c *fakeChannel) Publish(p Publish) (<-chan struct{}, error) {
 	case p.Seq != 0 && b.holdConfirms:
 		b.held = append(b.held, heldConfirm{c.sink, p.Seq})
 	case p.Seq != 0:
-		c.sink.Confirm([]uint64{p.Seq}, ok)
+		c.gathered = append(c.gathered, fakeAnswer{p.Seq, ok})
 	}
 	return b.gate, nil
+}
+
+// Flush answers what was published: a channel that forgets it leaves its client waiting.
+func (c *fakeChannel) Flush() {
+	c.s.b.mu.Lock()
+	defer c.s.b.mu.Unlock()
+	for _, a := range c.gathered {
+		c.sink.Confirm([]uint64{a.seq}, a.ok)
+	}
+	c.gathered = nil
 }
 
 func (q *fakeQueue) dispatch() {

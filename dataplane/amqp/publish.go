@@ -54,6 +54,7 @@ func (ch *channel) publishNow(ctx context.Context, p Publish) error {
 	if err != nil || gate == nil {
 		return err
 	}
+	ch.backend.Flush()
 	select {
 	case <-gate:
 	case <-ctx.Done():

@@ -85,6 +85,7 @@ func (ch *channel) txCommit(ctx context.Context) error {
 	for _, s := range t.settled {
 		ch.settleNow(s.outcome, s.entries)
 	}
+	ch.backend.Flush()
 	o := &ch.out
 	done := make(chan struct{})
 	o.mu.Lock()

@@ -46,7 +46,7 @@ func (a *attachment) do(f func(core *origin.Attachment)) {
 }
 
 // publish takes a message of ch for this queue. Blocked: it was not taken; ch holds it and tries again when the core says
-// Unblocked (ch.hold runs under the lock so that this cannot be missed).
+// Unblocked (ch.hold runs under the lock so that this cannot be missed). What follows from it gathers until flush.
 func (a *attachment) publish(ch *channel, seq uint64, m message.Message) (blocked bool, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -60,22 +60,28 @@ func (a *attachment) publish(ch *channel, seq uint64, m message.Message) (blocke
 		return false, fmt.Errorf("publish to queue %d: %w", a.id, err)
 	}
 	ch.published(a, seq)
-	a.carryOut()
 	return false, nil
 }
 
-// settle tells the core what a channel decided about deliveries.
+// settle tells the core what a channel decided about deliveries. What follows from it gathers until flush.
 func (a *attachment) settle(ch *channel, o amqp.Outcome, ids []uint64) {
-	a.do(func(core *origin.Attachment) {
-		switch o {
-		case amqp.Acked:
-			core.Ack(ch.key, ids)
-		case amqp.Rejected:
-			core.Reject(ch.key, ids)
-		case amqp.Requeued:
-			core.Requeue(ch.key, ids)
-		}
-	})
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch o {
+	case amqp.Acked:
+		a.core.Ack(ch.key, ids)
+	case amqp.Rejected:
+		a.core.Reject(ch.key, ids)
+	case amqp.Requeued:
+		a.core.Requeue(ch.key, ids)
+	}
+}
+
+// flush carries out what publishes and settlements have gathered, unless another call has done so.
+func (a *attachment) flush() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.carryOut()
 }
 
 // call starts a call of ch and waits for its reply.

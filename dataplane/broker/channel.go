@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"slices"
 	"sync"
 
 	"warren/dataplane/amqp"
@@ -21,6 +22,8 @@ type channel struct {
 	scratch exchange.Scratch
 	used    map[*attachment]bool
 	drawn   map[*attachment]bool // it consumed or got from these
+	corked  []*attachment        // those that gather what this channel does, until Flush
+	ids     []uint64             // of one Settle
 
 	retrying sync.Mutex // one retryHeld at a time
 
@@ -62,6 +65,9 @@ type channelQueue struct {
 	base uint64
 	seqs fifo[uint64]
 }
+
+// maxCorked is how many attachments a channel lets gather at a time.
+const maxCorked = 32
 
 // wasAnswered stands in the place of a publish that was answered before an earlier one.
 const wasAnswered = ^uint64(0)
@@ -218,12 +224,13 @@ func (c *channel) Drained(tag string, messages int, _ int64) {
 func (c *channel) Settle(o amqp.Outcome, tokens []amqp.Token) {
 	for start := 0; start < len(tokens); {
 		a, end := tokens[start].Ref.(*attachment), start
-		var ids []uint64
+		ids := c.ids[:0]
 		for ; end < len(tokens) && tokens[end].Ref == a; end++ {
 			ids = append(ids, tokens[end].Pos)
 		}
 		a.settle(c, o, ids)
-		start = end
+		c.cork(a)
+		c.ids, start = ids[:0], end
 	}
 	c.mu.Lock()
 	released := c.global.settled(tokens)
@@ -231,6 +238,22 @@ func (c *channel) Settle(o amqp.Outcome, tokens []amqp.Token) {
 	if len(released) > 0 {
 		c.sink.Deliver(released)
 	}
+}
+
+// cork notes that the attachment gathers: a run of publishes and settlements becomes few messages to the queue's master.
+func (c *channel) cork(a *attachment) {
+	if !slices.Contains(c.corked, a) {
+		c.corked = append(c.corked, a)
+	}
+}
+
+// Flush implements amqp.ChannelBackend.
+func (c *channel) Flush() {
+	for _, a := range c.corked {
+		a.flush()
+	}
+	clear(c.corked)
+	c.corked = c.corked[:0]
 }
 
 // Publish implements amqp.ChannelBackend.
@@ -275,6 +298,10 @@ func (c *channel) publishAll(targets []*attachment, seq uint64, m message.Messag
 	}
 	for _, a := range targets {
 		c.publishTo(a, seq, m)
+		c.cork(a)
+	}
+	if len(c.corked) > maxCorked {
+		c.Flush()
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -333,6 +360,9 @@ func (c *channel) retryHeld() {
 			continue
 		}
 		stuck[h.to] = c.publishTo(h.to, h.seq, h.m)
+	}
+	for a := range stuck {
+		a.flush()
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

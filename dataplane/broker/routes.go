@@ -167,8 +167,19 @@ func (r *routes) route(vhost string, m *message.Message, s *exchange.Scratch, ta
 	if err != nil {
 		return err
 	}
+	if m.Exchange == "" && len(cc)+len(bcc) == 0 {
+		if q := v.queues[m.RoutingKey]; q != nil {
+			take(q)
+		}
+		return nil
+	}
+	return v.routeBound(m, append(cc, bcc...), s, take)
+}
+
+// routeBound goes through exchanges and bindings.
+func (v *vhostRoutes) routeBound(m *message.Message, more []string, s *exchange.Scratch, take func(*state.Queue)) error {
 	var broken error
-	names, err := v.table.Route(s, exchange.Message{Exchange: m.Exchange, Key: m.RoutingKey, More: append(cc, bcc...), Headers: func() map[string]any {
+	names, err := v.table.Route(s, exchange.Message{Exchange: m.Exchange, Key: m.RoutingKey, More: more, Headers: func() map[string]any {
 		t, err := amqp.HeadersOf(m.Properties)
 		broken = err
 		return t

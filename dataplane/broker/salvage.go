@@ -209,6 +209,7 @@ func (p *salvager) publish(ctx context.Context, e *backingqueue.Entry) error {
 	p.seq++
 	p.pending, p.bytes = append(p.pending, pendingSalvage{p.seq, e.Seq}), p.bytes+len(m.Body)
 	wait := p.ch.publishAll(targets, p.seq, m)
+	p.ch.Flush()
 	if wait == nil {
 		return nil
 	}

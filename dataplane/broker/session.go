@@ -166,20 +166,25 @@ func (s *session) route(c *channel, m *message.Message) ([]*attachment, error) {
 	err := s.life.routes.route(s.info.VHost, m, &c.scratch, func(q *state.Queue) {
 		c.targets = append(c.targets, s.life.attachment(backingqueue.ID(q.ID)))
 	})
-	var unknown *exchange.UnknownExchangeError
-	if errors.As(err, &unknown) {
-		return nil, amqp.Errorf(amqp.NotFound, "no exchange '%s' in vhost '%s'", m.Exchange, s.info.VHost)
-	} else if err != nil {
-		var e *amqp.Error
-		if errors.As(err, &e) {
-			return nil, e
-		}
-		return nil, fmt.Errorf("route a message to exchange %q: %w", m.Exchange, err)
+	if err != nil {
+		return nil, s.unroutable(m, err)
 	}
 	for _, a := range c.targets {
 		c.used[a] = true
 	}
 	return c.targets, nil
+}
+
+func (s *session) unroutable(m *message.Message, err error) error {
+	var unknown *exchange.UnknownExchangeError
+	if errors.As(err, &unknown) {
+		return amqp.Errorf(amqp.NotFound, "no exchange '%s' in vhost '%s'", m.Exchange, s.info.VHost)
+	}
+	var e *amqp.Error
+	if errors.As(err, &e) {
+		return e
+	}
+	return fmt.Errorf("route a message to exchange %q: %w", m.Exchange, err)
 }
 
 func exchangeName(name string) string {

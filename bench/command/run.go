@@ -33,7 +33,7 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprint(stderr, usage)
 		return exitUsage
 	}
-	err := dispatch(ctx, args[0], args[1:], stdout, stderr)
+	err := dispatch(ctx, nil, args[0], args[1:], stdout, stderr)
 	switch {
 	case err == nil, errors.Is(err, flag.ErrHelp):
 		return exitOK
@@ -46,7 +46,7 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 }
 
-func dispatch(ctx context.Context, measurement string, args []string, stdout, stderr io.Writer) error {
+func dispatch(ctx context.Context, p *pool, measurement string, args []string, stdout, stderr io.Writer) error {
 	var run func(context.Context, measure.Target, measure.Params) (*measure.Result, error)
 	switch measurement {
 	case "throughput", "latency":
@@ -76,7 +76,7 @@ func dispatch(ctx context.Context, measurement string, args []string, stdout, st
 	case "ring":
 		return runRing(ctx, o, commandLine(measurement, args), stdout, stderr)
 	}
-	s := &session{o: o, run: run, stdout: stdout, progress: newProgress(stderr), command: commandLine(measurement, args)}
+	s := &session{o: o, pool: p, run: run, stdout: stdout, progress: newProgress(stderr), command: commandLine(measurement, args)}
 	return s.measure(ctx)
 }
 
@@ -88,6 +88,7 @@ func commandLine(measurement string, args []string) string {
 // session is one call of the program.
 type session struct {
 	o        *options
+	pool     *pool
 	run      func(context.Context, measure.Target, measure.Params) (*measure.Result, error)
 	stdout   io.Writer
 	progress *progress
@@ -98,7 +99,7 @@ type session struct {
 func (s *session) measure(ctx context.Context) (err error) {
 	clusters, err := s.start(ctx)
 	defer func() {
-		if s.o.keep {
+		if s.o.keep || s.pool != nil {
 			return
 		}
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopLimit)
@@ -141,16 +142,7 @@ func (s *session) start(ctx context.Context) ([]peer.Cluster, error) {
 		return append(out, c), nil
 	}
 	if !o.noWarren {
-		s.progress.say("starting Warren's cluster in %s", o.dir)
-		binary, err := filepath.Abs(o.binary)
-		if err != nil {
-			return nil, fmt.Errorf("find %s: %w", o.binary, err)
-		}
-		dir, err := filepath.Abs(o.dir)
-		if err != nil {
-			return nil, fmt.Errorf("find %s: %w", o.dir, err)
-		}
-		c, err := peer.Warren(ctx, binary, dir, o.nodes, o.portOffset)
+		c, err := s.pool.get(ctx, "warren", func() (peer.Cluster, error) { return s.startWarren(ctx) })
 		if err != nil {
 			return nil, err
 		}
@@ -160,18 +152,36 @@ func (s *session) start(ctx context.Context) ([]peer.Cluster, error) {
 		if name != "rabbitmq" {
 			return out, fmt.Errorf("%w: --peer %s is unknown; rabbitmq is not", errUsage, name)
 		}
-		s.progress.say("starting RabbitMQ's cluster in %s", o.peerDir)
-		script, dir, err := o.peerPaths()
-		if err != nil {
-			return out, err
-		}
-		c, err := peer.RabbitMQ(ctx, script, dir, o.nodes, o.basePort)
+		c, err := s.pool.get(ctx, name, func() (peer.Cluster, error) { return s.startRabbitMQ(ctx) })
 		if err != nil {
 			return out, err
 		}
 		out = append(out, c)
 	}
 	return out, nil
+}
+
+func (s *session) startWarren(ctx context.Context) (peer.Cluster, error) {
+	o := s.o
+	s.progress.say("starting Warren's cluster in %s", o.dir)
+	binary, err := filepath.Abs(o.binary)
+	if err != nil {
+		return nil, fmt.Errorf("find %s: %w", o.binary, err)
+	}
+	dir, err := filepath.Abs(o.dir)
+	if err != nil {
+		return nil, fmt.Errorf("find %s: %w", o.dir, err)
+	}
+	return peer.Warren(ctx, binary, dir, o.nodes, o.portOffset)
+}
+
+func (s *session) startRabbitMQ(ctx context.Context) (peer.Cluster, error) {
+	s.progress.say("starting RabbitMQ's cluster in %s", s.o.peerDir)
+	script, dir, err := s.o.peerPaths()
+	if err != nil {
+		return nil, err
+	}
+	return peer.RabbitMQ(ctx, script, dir, s.o.nodes, s.o.basePort)
 }
 
 // peerPaths finds the peer's script and directory.

@@ -8,9 +8,11 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
+	"warren/bench/peer"
 	"warren/bench/report"
 )
 
@@ -21,9 +23,9 @@ var shortSet = []string{
 	"latency -c 1 --rate 0 --runs 3 -z 4 --warmup 1",
 	"latency --rate 2000 --runs 3 -z 5 --warmup 2",
 	"failover --victim follower,leader --runs 5 --peer-runs 2 -z 2 --warmup 1",
-	"failover --failure partition --no-peer --runs 3 -z 3 --warmup 1",
 	"sync --depth 300k --strategy online,blocking --runs 3 --peer-runs 1 --warmup 2",
 	"sync --depth 300k --strategy delta --runs 3 --peer-runs 1 --warmup 1",
+	"failover --failure partition --no-peer --runs 3 -z 3 --warmup 1",
 	"ring --runs 3 (Ring|Chain)/size=1k/ring=3$",
 }
 
@@ -88,14 +90,20 @@ func (s *suite) run(ctx context.Context) error {
 	}
 	var failed error
 	var failures []string
+	clusters := &pool{map[string]peer.Cluster{}}
 	for i, line := range set {
 		measurement, args, ok := s.call(line)
 		if !ok || !strings.Contains(line, s.only) {
 			continue
 		}
 		fmt.Fprintf(s.stderr, "[%d/%d, %.0f s] %s\n", i+1, len(set), time.Since(s.started).Seconds(), commandLine(measurement, args))
-		err := dispatch(ctx, measurement, args, s.stdout, s.stderr)
+		err := clusters.keep(ctx, needs(measurement, args)...)
+		if err == nil {
+			err = dispatch(ctx, clusters, measurement, args, s.stdout, s.stderr)
+		}
 		if err != nil {
+			// What a failure left is not measured on.
+			err = errors.Join(err, clusters.keep(ctx))
 			fmt.Fprintf(s.stderr, "failed: %v\n", err)
 			failures = append(failures, fmt.Sprintf("%s: %v", commandLine(measurement, args), err))
 			failed = errors.Join(failed, fmt.Errorf("%s: %w", commandLine(measurement, args), err))
@@ -104,7 +112,18 @@ func (s *suite) run(ctx context.Context) error {
 			break
 		}
 	}
-	return errors.Join(failed, s.write(failures))
+	return errors.Join(failed, clusters.keep(ctx), s.write(failures))
+}
+
+// needs names the clusters of a measurement.
+func needs(measurement string, args []string) (names []string) {
+	if measurement != "ring" && !slices.Contains(args, "--no-warren") {
+		names = append(names, "warren")
+	}
+	if i := slices.Index(args, "--peer"); i >= 0 {
+		names = append(names, args[i+1])
+	}
+	return names
 }
 
 // prepare sees before hours are spent that the results can be written.

@@ -2,12 +2,15 @@ package command
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"warren/bench/fakebroker"
+	"warren/bench/peer"
 )
 
 // TestSuite: a measurement that fails takes nothing from the others; the page is written, names it, and the exit status tells.
@@ -94,5 +97,59 @@ func TestWorkOfAPeer(t *testing.T) {
 	}
 	if len(got) != 1 || got[0] != "" {
 		t.Errorf("%q, want the broker's own way once", got)
+	}
+}
+
+// poolCluster is a cluster that counts its starts and ends.
+type poolCluster struct {
+	peer.Cluster
+	ended *int
+	dead  bool
+}
+
+func (c *poolCluster) PIDs() ([]int, error) {
+	if c.dead {
+		return nil, errors.New("a node does not run")
+	}
+	return nil, nil
+}
+
+func (c *poolCluster) Shutdown(context.Context) error {
+	*c.ended++
+	return nil
+}
+
+// Clusters run on from one measurement to the next, unless a node is missing; what the next does not need is stopped.
+func TestPool(t *testing.T) {
+	started, ended := 0, 0
+	p := &pool{map[string]peer.Cluster{}}
+	get := func(name string) *poolCluster {
+		t.Helper()
+		c, err := p.get(t.Context(), name, func() (peer.Cluster, error) {
+			started++
+			return &poolCluster{ended: &ended}, nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c.(*poolCluster)
+	}
+	a := get("warren")
+	if get("warren") != a || started != 1 {
+		t.Errorf("%d starts", started)
+	}
+	a.dead = true
+	if get("warren") == a || started != 2 || ended != 1 {
+		t.Errorf("a node is missing: %d starts, %d ends", started, ended)
+	}
+	get("rabbitmq")
+	if err := p.keep(t.Context(), needs("sync", []string{"--runs", "3"})...); err != nil || ended != 2 || len(p.clusters) != 1 {
+		t.Errorf("the peer is not needed: %d ends, %v", ended, err)
+	}
+	if err := p.keep(t.Context(), needs("ring", nil)...); err != nil || ended != 3 {
+		t.Errorf("none is needed: %d ends, %v", ended, err)
+	}
+	if got := needs("sync", strings.Fields("--no-warren --peer rabbitmq")); len(got) != 1 || got[0] != "rabbitmq" {
+		t.Errorf("%q", got)
 	}
 }

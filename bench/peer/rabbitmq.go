@@ -2,6 +2,7 @@ package peer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"regexp"
 	"strconv"
@@ -32,16 +33,26 @@ func RabbitMQ(ctx context.Context, script, dir string, nodes, basePort int) (Clu
 		return r, r.askVersion(ctx)
 	}
 	r.started = true
-	if _, err := runTool(ctx, env, script, "start", strconv.Itoa(nodes)); err != nil {
-		return nil, err
+	if err := r.start(ctx, nodes); err != nil {
+		// Those of its nodes that run are stopped, whatever ended the start.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), commandLimit)
+		defer cancel()
+		return nil, errors.Join(err, r.Shutdown(ctx))
+	}
+	return r, nil
+}
+
+func (r *rabbitmq) start(ctx context.Context, nodes int) error {
+	if _, err := runTool(ctx, r.env, r.script, "start", strconv.Itoa(nodes)); err != nil {
+		return err
 	}
 	if err := r.status(ctx); err != nil {
-		return nil, err
+		return err
 	}
 	if len(r.pids) != nodes {
-		return nil, fmt.Errorf("start rabbitmq: %d of %d nodes run", len(r.pids), nodes)
+		return fmt.Errorf("start rabbitmq: %d of %d nodes run", len(r.pids), nodes)
 	}
-	return r, r.askVersion(ctx)
+	return r.askVersion(ctx)
 }
 
 func (r *rabbitmq) askVersion(ctx context.Context) error {

@@ -146,9 +146,10 @@ func decodeSync(b []byte, head func(*syncMessage) (bool, error), entry func(*bac
 	if wanted, err := head(m); err != nil || !wanted {
 		return err
 	}
+	var e backingqueue.Entry // one for all: entry copies what it keeps
 	for ; m.count > 0; m.count-- {
 		fields := r.Array()
-		e := backingqueue.Entry{Seq: r.Uint(), Ref: r.Uint(), Number: r.Uint(), Delivered: r.Bool()}
+		e = backingqueue.Entry{Seq: r.Uint(), Ref: r.Uint(), Number: r.Uint(), Delivered: r.Bool()}
 		var err error
 		if e.Message, err = message.Decode(&r); err != nil {
 			return fmt.Errorf("%w: read a message that is synchronised: %w", ErrDefect, err)

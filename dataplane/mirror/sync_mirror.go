@@ -1,6 +1,7 @@
 package mirror
 
 import (
+	"errors"
 	"fmt"
 	"iter"
 
@@ -118,10 +119,12 @@ func (r *Replica) takeEntry(e *backingqueue.Entry) error {
 	if e.Seq >= r.meta.baseline {
 		return fmt.Errorf("%w: position %d is synchronised, the baseline is %d", ErrDefect, e.Seq, r.meta.baseline)
 	}
-	if r.incoming.removed.Contains(e.Seq) || r.q.Has(e.Seq) {
+	if r.incoming.removed.Contains(e.Seq) {
 		return nil
 	}
-	if _, err := r.q.Insert(*e); err != nil {
+	if _, err := r.q.Insert(*e); errors.Is(err, backingqueue.ErrExists) {
+		return nil
+	} else if err != nil {
 		return r.failed("store a message that is synchronised", err)
 	}
 	r.missing = max(0, r.missing-1)

@@ -10,9 +10,10 @@ import (
 	"testing"
 )
 
-// TestFieldReportsNameTests: each test that docs/field-reports.md names exists, so that a renamed one is noticed.
-func TestFieldReportsNameTests(t *testing.T) {
-	doc, err := os.ReadFile(filepath.Join("..", "docs", "field-reports.md"))
+// namedTestsExist checks that each test that a page names is there, so that a renamed one is noticed; it returns how many are named.
+func namedTestsExist(t *testing.T, page string) int {
+	t.Helper()
+	doc, err := os.ReadFile(filepath.Join("..", "docs", page))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,10 +35,19 @@ func TestFieldReportsNameTests(t *testing.T) {
 	named := regexp.MustCompile("`(Test\\w+)`").FindAllSubmatch(doc, -1)
 	for _, m := range named {
 		if !exists[string(m[1])] {
-			t.Errorf("docs/field-reports.md names %s, which is no test", m[1])
+			t.Errorf("docs/%s names %s, which is no test", page, m[1])
 		}
 	}
-	if len(named) < 50 || bytes.Count(doc, []byte("\n| B")) < 47 {
-		t.Errorf("docs/field-reports.md has %d lines and names %d tests", bytes.Count(doc, []byte("\n| B")), len(named))
+	return len(named)
+}
+
+// TestFieldReportsNameTests: each test that docs/field-reports.md names exists, and each report has one.
+func TestFieldReportsNameTests(t *testing.T) {
+	doc, err := os.ReadFile(filepath.Join("..", "docs", "field-reports.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if named := namedTestsExist(t, "field-reports.md"); named < 50 || bytes.Count(doc, []byte("\n| B")) < 47 {
+		t.Errorf("docs/field-reports.md has %d lines and names %d tests", bytes.Count(doc, []byte("\n| B")), named)
 	}
 }

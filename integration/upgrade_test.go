@@ -17,7 +17,7 @@ import (
 )
 
 // upgradeFrom is the oldest commit that a running cluster can be upgraded from, and back to; with the first tag it becomes that.
-const upgradeFrom = "29456a3"
+const upgradeFrom = "7c3a63f"
 
 // oldBinary builds warren as it was at upgradeFrom.
 func oldBinary(t *testing.T) string {

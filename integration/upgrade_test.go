@@ -16,7 +16,8 @@ import (
 	"warren/integration/cluster"
 )
 
-// upgradeFrom is the oldest commit that a running cluster can be upgraded from, and back to; with the first tag it becomes that.
+// upgradeFrom is the oldest commit that a running cluster can be upgraded from, and back to; with the first tag it becomes that. Nodes of
+// commits before do not know what mirrors are synchronised with.
 const upgradeFrom = "7c3a63f"
 
 // oldBinary builds warren as it was at upgradeFrom.
@@ -69,6 +70,26 @@ func TestRollingUpgrade(t *testing.T) {
 	}
 }
 
+// TestRollingRestart is the same with a copy of this build, so that the procedure is tried where the history is not at hand.
+func TestRollingRestart(t *testing.T) {
+	long(t)
+	again := filepath.Join(t.TempDir(), "warren")
+	content, err := os.ReadFile(cluster.Binary(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(again, content, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, nodes := range []int{3, 2} {
+		c := cluster.Start(t, nodes)
+		c.Ctl(1, mirrorAll...)
+		declareQueue(t, c, 1, "orders")
+		mirrorsListed(t, c, 1, "orders", nodes-1)
+		rollUnderLoad(t, c, again)
+	}
+}
+
 // rollUnderLoad publishes through whichever node serves while all nodes are given another binary.
 func rollUnderLoad(t *testing.T, c *cluster.Cluster, to string) {
 	t.Helper()
@@ -81,10 +102,15 @@ func rollUnderLoad(t *testing.T, c *cluster.Cluster, to string) {
 	f := &follower{c: c, stop: ended, seen: map[string]int{}}
 	following.Go(f.run)
 	cluster.Eventually(t, hang, "the load has begun", func() bool { return r.count() > 500 })
-	c.Upgrade(to)
+	steps := c.Upgrade(to)
 	close(stop)
 	wg.Wait()
 	for i := 1; i <= c.Nodes; i++ {
+		for _, step := range []string{": draining", " stopped", " is up", ": reviving", ": waiting for its mirrors"} {
+			if !strings.Contains(steps, c.Name(i)+step) {
+				t.Errorf("no step %q of %s was printed:\n%s", step, c.Name(i), steps)
+			}
+		}
 		mirrorsListed(t, c, i, "orders", c.Nodes-1)
 	}
 	t.Logf("%d nodes to %s: %d confirmed over %d connections, %d moves to another node, longest wait for a confirm %v",

@@ -118,8 +118,8 @@ func (c *Cluster) startAll(binary string) {
 	}
 }
 
-// Upgrade has all nodes run another binary, one after the other.
-func (c *Cluster) Upgrade(binary string) {
+// Upgrade has all nodes run another binary, one after the other, and returns the steps that were printed.
+func (c *Cluster) Upgrade(binary string) string {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*startTimeout)
 	defer cancel()
@@ -127,6 +127,7 @@ func (c *Cluster) Upgrade(binary string) {
 	if err != nil {
 		c.t.Fatalf("upgrade the cluster: %v\n%s", err, out)
 	}
+	return string(out)
 }
 
 // Prepare makes a cluster of n nodes of which none runs yet.

@@ -166,4 +166,68 @@ func operatorAndLocator(t *testing.T, c *cluster.Cluster, ch *amqp.Channel) {
 	if masters[1] < 3 { // it had one master, the others two and four
 		t.Errorf("min-masters put six queues on %v; the argument wins over the policy", masters)
 	}
+	configuredLocator(t, c)
+	secondVhost(t, c)
+}
+
+// configuredLocator: the configuration of the node that a client is on says where masters go when neither an argument nor a policy
+// does.
+func configuredLocator(t *testing.T, c *cluster.Cluster) {
+	t.Helper()
+	c.Ctl(1, "set_policy", "here", "^p[.]here", `{"ha-mode":"all","queue-master-locator":"client-local"}`, "--priority", "5")
+	c.StopNode(3)
+	c.Configure(3, "queue_master_locator = min-masters")
+	c.StartNode(3)
+	conn, ch := dialChannel(t, c, 3)
+	defer conn.Close()
+	for _, name := range []string{"m10", "m11", "m12", "m13", "m14", "m15", "m16", "m17"} { // so that node 3 has the most masters
+		declareWith(t, ch, name, amqp.Table{"x-queue-master-locator": "client-local"})
+	}
+	declareWith(t, ch, "p.there", nil)
+	if k := copiesOf(c, 1, "p.there"); k.master == 3 {
+		t.Error("queue_master_locator = min-masters put a queue on the node with the most masters")
+	}
+	declareWith(t, ch, "p.here", nil)
+	if k := copiesOf(c, 1, "p.here"); k.master != 3 {
+		t.Errorf("queue-master-locator of a policy: the master is on node %d", k.master)
+	}
+}
+
+// secondVhost: the policies of a virtual host are about its own queues.
+func secondVhost(t *testing.T, c *cluster.Cluster) {
+	t.Helper()
+	c.Ctl(1, "add_vhost", "v2")
+	c.Ctl(1, "set_permissions", "-p", "v2", "guest", ".*", ".*", ".*")
+	c.Ctl(1, "set_policy", "-p", "v2", "pair", "^p[.]", `{"ha-mode":"exactly","ha-params":2}`)
+	conn, err := amqp.Dial(c.URI(2) + "v2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	ch, err := conn.Channel()
+	if err != nil {
+		t.Fatal(err)
+	}
+	declareWith(t, ch, "p.all", nil)
+	declareWith(t, ch, "own", nil)
+	listed := func() string { return c.Ctl(1, "-q", "list_queues", "-p", "v2", "name", "policy", "synchronised_slave_pids") }
+	mirrors := func(text, queue string) int {
+		for line := range strings.Lines(text) {
+			if f := strings.Split(strings.TrimSuffix(line, "\n"), "\t"); f[0] == queue && len(f) == 3 {
+				return len(nodesOf(f[2]))
+			}
+		}
+		return -1
+	}
+	all := listed()
+	if !strings.Contains(all, "p.all\tpair\t") || mirrors(all, "p.all") != 1 || mirrors(all, "own") != 0 {
+		t.Errorf("queues of the second virtual host:\n%s", all)
+	}
+	c.Ctl(1, "set_policy", "-p", "v2", "pair", "^p[.]", `{"ha-mode":"all"}`)
+	cluster.Eventually(t, hang, "the change reaches the second virtual host", func() bool { return mirrors(listed(), "p.all") == 2 })
+	if k := copiesOf(c, 1, "p.two"); len(k.mirrors) != 1 {
+		t.Errorf("a policy of another virtual host gave a queue %+v", k)
+	}
+	c.Ctl(1, "clear_policy", "-p", "v2", "pair")
+	cluster.Eventually(t, hang, "and so does its end", func() bool { return mirrors(listed(), "p.all") == 0 })
 }

@@ -3,6 +3,7 @@ package integration
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -71,6 +72,19 @@ func clipped(bodies []string) []string {
 	return bodies
 }
 
+// bytesSent is what the logs say that synchronisations of a queue have sent.
+func bytesSent(c *cluster.Cluster, queue string) (sum int) {
+	for i := 1; i <= c.Nodes; i++ {
+		for line := range strings.Lines(c.Log(i)) {
+			if _, detail, ok := strings.Cut(line, "detail=\""); ok && strings.Contains(line, "was sent what it lacked\"") && strings.Contains(line, "queue="+queue+" ") {
+				n, _ := strconv.Atoi(strings.Fields(detail)[0])
+				sum += n
+			}
+		}
+	}
+	return sum
+}
+
 // A mirror that was away for a while comes back by delta, in manual mode too: only the difference crosses the links, what was
 // consumed in its absence is gone from it, and when it is promoted it holds exactly the queue. A mirror that has nothing is
 // copied to when the policy says automatic, not before.
@@ -95,6 +109,9 @@ func TestDeltaAndCopy(t *testing.T) {
 	awaitCopies(t, c, "orders", "the mirror is back in sync", inSync(1))
 	if n := logged(c, "a mirror was sent what it lacked", "queue=orders", "messages_sent=50 "); n != 1 {
 		t.Errorf("%d synchronisations sent the 50 messages of the mirror's absence:\n%s", n, c.Log(1))
+	}
+	if bytes := bytesSent(c, "orders"); bytes < 50*1000 || bytes > 50*1100 {
+		t.Errorf("50 messages of 1000 bytes were sent as %d bytes", bytes)
 	}
 	k := awaitCopies(t, c, "late", "has its mirror", func(k copies) bool { return len(k.mirrors) == 1 })
 	if k.synced == 0 && logged(c, "a mirror was sent what it lacked", "queue=late", "messages_sent=200 ") == 0 {

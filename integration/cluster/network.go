@@ -25,6 +25,7 @@ type Network struct {
 	mu     sync.Mutex
 	change *sync.Cond
 	cut    map[[2]int]bool // from, to
+	sent   map[[2]int]int64
 	closed bool
 	conns  map[net.Conn]bool
 }
@@ -33,7 +34,7 @@ type Network struct {
 func StartCut(t testing.TB, n int, lines string) (*Cluster, *Network) {
 	t.Helper()
 	c := Prepare(t, n)
-	w := &Network{c: c, cut: map[[2]int]bool{}, conns: map[net.Conn]bool{}}
+	w := &Network{c: c, cut: map[[2]int]bool{}, sent: map[[2]int]int64{}, conns: map[net.Conn]bool{}}
 	w.change = sync.NewCond(&w.mu)
 	t.Cleanup(w.close)
 	for i := 1; i <= n; i++ {
@@ -72,6 +73,13 @@ func (w *Network) Isolate(node int) {
 // Part cuts the link between two nodes in both directions.
 func (w *Network) Part(a, b int) { w.set(true, [2]int{a, b}, [2]int{b, a}) }
 
+// Carried is how many bytes have gone from one node to another since the start.
+func (w *Network) Carried(from, to int) int64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.sent[[2]int{from, to}]
+}
+
 // Heal lets everything through again.
 func (w *Network) Heal() {
 	w.mu.Lock()
@@ -88,13 +96,14 @@ func (w *Network) set(cut bool, pairs ...[2]int) {
 	}
 }
 
-// await waits until what comes from one node gets through to another; false: the network is gone.
-func (w *Network) await(from, to int) bool {
+// await waits until n bytes that come from one node get through to another; false: the network is gone.
+func (w *Network) await(from, to, n int) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for w.cut[[2]int{from, to}] && !w.closed {
 		w.change.Wait()
 	}
+	w.sent[[2]int{from, to}] += int64(n)
 	return !w.closed
 }
 
@@ -146,7 +155,7 @@ func (w *Network) serve(to int, ln net.Listener) {
 func (w *Network) carry(in net.Conn, to int) {
 	defer w.drop(in)
 	from := w.sender(in)
-	if !w.await(from, to) {
+	if !w.await(from, to, 0) {
 		return
 	}
 	out, err := net.Dial("tcp", w.c.InternodeAddress(to))
@@ -168,7 +177,7 @@ func (w *Network) pump(src, dst net.Conn, from, to int) {
 	b := make([]byte, 64<<10)
 	for {
 		n, err := src.Read(b)
-		if !w.await(from, to) {
+		if !w.await(from, to, n) {
 			return
 		}
 		if n > 0 {

@@ -187,12 +187,15 @@ func TestSyncByHand(t *testing.T) {
 	})
 }
 
-// With ha-sync-strategy blocking the queue stands still until the mirrors are synchronised, and then goes on where it was.
+// With ha-sync-strategy blocking the queue stands still until the mirrors are synchronised, and then goes on where it was; so do dead
+// letters on their way between two such queues.
 func TestBlockingSync(t *testing.T) {
 	c := cluster.StartConfigured(t, 3, "mirroring_sync_max_throughput = 1MB")
 	declareQueue(t, c, 1, "orders")
 	publishBodies(t, c, 1, "orders", 1, 1500, 1000)
+	reject := rejectLater(t, c)
 	c.Ctl(1, "set_policy", "ha", "^", `{"ha-mode":"all","ha-sync-mode":"automatic","ha-sync-strategy":"blocking"}`)
+	reject()
 	cluster.Eventually(t, hang, "the queue is seen to synchronise", func() bool {
 		return strings.HasPrefix(strings.Join(queueColumns(c, 2, "orders", "state"), ""), "{syncing, ")
 	})
@@ -203,5 +206,37 @@ func TestBlockingSync(t *testing.T) {
 	awaitCopies(t, c, "orders", "both mirrors are in sync", inSync(2))
 	if got := takeReady(t, c, 3, "orders", 0); len(got) != 1502 {
 		t.Errorf("%d messages", len(got))
+	}
+	awaitCopies(t, c, "dead", "its mirrors are in sync", inSync(2))
+	cluster.Eventually(t, hang, "the letters have come", func() bool { return listAll(c, 2)["dead"].messages == 1050 })
+	if got, want := clipped(takeReady(t, c, 3, "dead", 0)), append(numbers(1, 1000), numbers(1, 50)...); !slices.Equal(got, want) {
+		t.Errorf("the dead letters' queue holds %d messages, want %d in order", len(got), len(want))
+	}
+	if got, want := clipped(takeReady(t, c, 3, "source", 0)), numbers(51, 60); !slices.Equal(got, want) {
+		t.Errorf("their source holds %v, want %v", got, want)
+	}
+}
+
+// rejectLater makes a queue whose rejected messages go to another one, and takes 50 of its 60; what it returns rejects them.
+func rejectLater(t *testing.T, c *cluster.Cluster) (reject func()) {
+	t.Helper()
+	declareQueue(t, c, 1, "dead")
+	publishBodies(t, c, 1, "dead", 1, 1000, 1000)
+	conn, ch := dialChannel(t, c, 1)
+	t.Cleanup(func() { _ = conn.Close() })
+	declareWith(t, ch, "source", amqp.Table{"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"})
+	publishBodies(t, c, 1, "source", 1, 60, 1000)
+	var last amqp.Delivery
+	for range 50 {
+		d, ok, err := ch.Get("source", false)
+		if err != nil || !ok {
+			t.Fatalf("get: %v, %v", ok, err)
+		}
+		last = d
+	}
+	return func() {
+		if err := last.Nack(true, false); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

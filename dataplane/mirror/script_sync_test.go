@@ -309,3 +309,61 @@ func TestSilentMirror(t *testing.T) {
 		t.Fatal("waits for ever")
 	}
 }
+
+// A node that flaps while it opens a long queue: each time it comes as another member, what it and the master sent before comes late
+// and counts for nothing, what had arrived is kept, and in the end it has exactly the master's messages.
+func TestFlappingMirror(t *testing.T) {
+	const n = 40
+	p := newPair(t, n, SyncPolicy{Automatic: true, Batch: 5}, nil)
+	late := func(m gm.Member, from *rig, payloads []sentSync) {
+		t.Helper()
+		for _, s := range payloads {
+			from.must(from.rep.SyncMessage(m.Node, m.Incarnation, s.payload))
+		}
+	}
+	for flap := range uint64(3) {
+		offers := steps(p.b)
+		late(p.self, p.a, offers)
+		batches := steps(p.a)
+		if len(batches) < 2 {
+			t.Fatalf("flap %d: %d batches", flap, len(batches))
+		}
+		p.take(batches[:1]) // the others come when it is another member
+		p.remove(3*flap + 1)
+		acks := p.b.synced
+		old, away := p.self, p.record(SyncPolicy{Automatic: true, Batch: 5})
+		away.View = gm.View{Version: 20 + 2*flap, Members: []gm.Member{mA}}
+		away.Synchronised = []bool{true}
+		p.a.must(p.a.rep.Assign(away))
+		p.a.must(p.a.rep.LinkDown(old.Node, old.Incarnation))
+		p.b.sync()
+		p.b.must(p.b.rep.Close())
+		p.self = member3("b", old.Incarnation+1, old.JoinIndex+10)
+		b := newRig(t, p.self, p.b.store)
+		p.b, p.heard = b, len(p.a.sent)
+		back := p.record(SyncPolicy{Automatic: true, Batch: 5})
+		back.View.Version = 21 + 2*flap
+		p.a.must(p.a.rep.Assign(back))
+		p.b.must(p.b.rep.Assign(back))
+		p.b.must(p.b.rep.Output(gm.Output{Kind: gm.Joined, Baselines: []gm.Baseline{{Sender: mA}, {Sender: p.self}}}))
+		p.ring()
+		late(old, p.a, offers)
+		late(old, p.a, acks)
+		late(mA, p.b, batches[1:])
+	}
+	for range 20 {
+		p.offers()
+		p.take(steps(p.a))
+		p.b.sync()
+		p.take(nil)
+		p.ring()
+	}
+	p.b.sync()
+	if !p.b.rep.Synchronised() {
+		t.Fatal("it is not synchronised")
+	}
+	p.b.holds("in the end", p.a.seqs()...)
+	if held := p.a.rep.q.Stats().Messages; held != n-3 {
+		t.Fatalf("the master holds %d", held)
+	}
+}

@@ -375,9 +375,40 @@ func TestGrantOutlivesLease(t *testing.T) {
 	if held != timing.Lease-ms {
 		t.Errorf("held for %v from when the heartbeat was sent", held)
 	}
+	suspended(t, timing)
 	holder.renew(2)
 	holder.hear(now+50*ms, "b", answer)
 	if holder.held(now+51*ms, b) {
 		t.Error("a new incarnation took a lease of the old one")
+	}
+}
+
+// suspended: a master that is stopped finds the grants of all that time in its socket buffers when it goes on. They all answer the
+// heartbeat that it sent before, so it does not act by any of them, though who gave them still holds still.
+func suspended(t *testing.T, timing Timing) {
+	t.Helper()
+	holder, granter := newCore("a", 1, timing, 0), newCore("b", 1, timing, 0)
+	b := state.Place{Node: "b", Incarnation: 1}
+	now := time.Hour
+	granter.setNode(now, &state.Node{Name: "a", Incarnation: 1, Status: state.NodeRunning})
+	granter.hear(now, "a", holder.compose(now, "b", "", 0, 0, false))
+	var buffered []heartbeat
+	for range 10 {
+		now += timing.Interval
+		buffered = append(buffered, granter.compose(now, "a", "", 0, 0, false))
+	}
+	for i, h := range buffered {
+		holder.hear(now, "b", h)
+		if h.Holder != 1 || holder.held(now, b) {
+			t.Fatalf("the grant of %v ago, the %dth, was taken for a lease: %+v", now-time.Hour, i+1, h)
+		}
+	}
+	if granter.outstanding(now, state.Place{Node: "a", Incarnation: 1}) == 0 {
+		t.Error("the granter does not hold still for its newest grant")
+	}
+	holder.wake(now)
+	granter.hear(now, "a", holder.compose(now, "b", "", 0, 0, false))
+	if holder.hear(now, "b", granter.compose(now, "a", "", 0, 0, false)); !holder.held(now, b) {
+		t.Error("no lease by an answer to what was sent afterwards")
 	}
 }

@@ -210,7 +210,9 @@ func secondVhost(t *testing.T, c *cluster.Cluster) {
 	}
 	declareWith(t, ch, "p.all", nil)
 	declareWith(t, ch, "own", nil)
-	listed := func() string { return c.Ctl(1, "-q", "list_queues", "-p", "v2", "name", "policy", "synchronised_slave_pids") }
+	listed := func() string {
+		return c.Ctl(1, "-q", "list_queues", "-p", "v2", "name", "policy", "synchronised_slave_pids")
+	}
 	mirrors := func(text, queue string) int {
 		for line := range strings.Lines(text) {
 			if f := strings.Split(strings.TrimSuffix(line, "\n"), "\t"); f[0] == queue && len(f) == 3 {

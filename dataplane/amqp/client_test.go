@@ -204,6 +204,9 @@ func TestChannelErrors(t *testing.T) {
 		{"too large", func(ch *rabbit.Channel) error {
 			return ch.PublishWithContext(t.Context(), "", "q", false, false, rabbit.Publishing{Body: make([]byte, 1001)})
 		}, 406, "PRECONDITION_FAILED - message size 1001 is larger than configured max size 1000"},
+		{"delivery mode", func(ch *rabbit.Channel) error {
+			return ch.PublishWithContext(t.Context(), "", "q", false, false, rabbit.Publishing{DeliveryMode: 3})
+		}, 406, "PRECONDITION_FAILED - invalid message: {delivery_mode_unknown,3}"},
 		{"tx, unknown exchange", func(ch *rabbit.Channel) error { // at once, not at the commit
 			_ = ch.Tx()
 			return ch.PublishWithContext(t.Context(), "missing", "q", false, false, rabbit.Publishing{})

@@ -18,6 +18,9 @@ func (ch *channel) publish(ctx context.Context, c *command) error {
 	if err != nil {
 		return Errorf(FrameError, "%v", err)
 	}
+	if scan.Present&PropDeliveryMode != 0 && scan.DeliveryMode != 1 && scan.DeliveryMode != 2 {
+		return Errorf(PreconditionFailed, "invalid message: {delivery_mode_unknown,%d}", scan.DeliveryMode)
+	}
 	p := Publish{Mandatory: c.mandatory, Message: c.msg}
 	p.Message.Persistent = scan.DeliveryMode == 2
 	p.Message.Priority = scan.Priority

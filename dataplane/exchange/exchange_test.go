@@ -96,6 +96,9 @@ func TestDirectAndFanout(t *testing.T) {
 	}
 }
 
+// moment is a type like the codec's for times.
+type moment uint64
+
 func TestHeaders(t *testing.T) {
 	tests := []struct {
 		match   string
@@ -119,6 +122,14 @@ func TestHeaders(t *testing.T) {
 		{"any", map[string]any{"x-a": "1", "b": true}, map[string]any{"x-a": "1"}, false},
 		{"any-with-x", map[string]any{"x-a": "1", "b": true}, map[string]any{"x-a": "1"}, true},
 		{"all", map[string]any{"a": 1.5}, map[string]any{"a": 1.5}, true},
+		{"all", map[string]any{"a": 1}, map[string]any{"a": 1.0}, true},
+		{"all", map[string]any{"a": float32(-2)}, map[string]any{"a": int8(-2)}, true},
+		{"all", map[string]any{"a": float32(1.5)}, map[string]any{"a": 1}, false},
+		{"all", map[string]any{"a": 1 << 53}, map[string]any{"a": float64(1<<53 + 2)}, false},
+		{"all", map[string]any{"a": "xy"}, map[string]any{"a": []byte("xy")}, true},
+		{"all", map[string]any{"a": []byte("xy")}, map[string]any{"a": "xz"}, false},
+		{"all", map[string]any{"a": moment(5)}, map[string]any{"a": int16(5)}, true},
+		{"all", map[string]any{"a": "1"}, map[string]any{"a": 1}, false},
 	}
 	for i, tt := range tests {
 		tab := NewTable()

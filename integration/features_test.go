@@ -125,6 +125,8 @@ func argumentsChecked(t *testing.T, c *cluster.Cluster) {
 			amqp.Table{"x-single-active-consumer": int32(1)}},
 		{"equal", "inequivalent arg 'x-message-ttl' for queue 'equal' in vhost '/': received '6' but current is '5'",
 			amqp.Table{"x-message-ttl": int64(6)}},
+		{"equal", "inequivalent arg 'x-message-ttl' for queue 'equal' in vhost '/': received '5' but current is '5'",
+			amqp.Table{"x-message-ttl": "5"}},
 		{"equal", "received none but current is the value '5' of type 'signedint'", nil},
 	} {
 		if _, err := channelOn(t, c, 2).QueueDeclare(bad.queue, true, false, false, false, bad.args); !refusedAs(err, bad.want) {

@@ -102,6 +102,13 @@ func permissionsRefuse(t *testing.T, c *cluster.Cluster) {
 			return firstOf(declare("aq")(ch), publish("amq.topic", "a.b")(ch), bind("b.pal")(ch))
 		}, ""},
 		{"bind", bind("zz"), "access to topic 'zz' in exchange 'amq.topic'"},
+		{"dead letters", func(ch *amqp.Channel) error {
+			_, err := ch.QueueDeclare("aqd", true, false, false, false, amqp.Table{"x-dead-letter-exchange": "amq.fanout"})
+			return err
+		}, "access to exchange 'amq.fanout' in vhost '/' refused for user 'pal'"},
+		{"alternate", func(ch *amqp.Channel) error {
+			return ch.ExchangeDeclare("aqx", "fanout", true, false, false, false, amqp.Table{"alternate-exchange": "amq.fanout"})
+		}, "access to exchange 'amq.fanout' in vhost '/' refused for user 'pal'"},
 	} {
 		ch, closed := mustChannel(t, conn)
 		err := s.do(ch)
@@ -168,11 +175,11 @@ func limitsRefuse(t *testing.T, c *cluster.Cluster) {
 func ringIsExplained(t *testing.T, c *cluster.Cluster) {
 	c.Ctl(1, "set_policy", "ring", "^ringed$", `{"ha-mode":"exactly","ha-params":2}`)
 	declareQueue(t, c, 2, "ringed")
-	out := c.Ctl(3, "ring", "ringed")
-	if !strings.Contains(out, c.Name(2)+"  master, synchronised, not behind") || !strings.Contains(out, "mirror, synchronised, not behind") {
-		t.Errorf("ring:\n%s", out)
-	}
-	out = c.Ctl(3, "why", "ringed")
+	cluster.Eventually(t, hang, "node 3 tells of the ring", func() bool {
+		out := c.Ctl(3, "ring", "ringed")
+		return strings.Contains(out, c.Name(2)+"  master, synchronised, not behind") && strings.Contains(out, "mirror, synchronised, not behind")
+	})
+	out := c.Ctl(3, "why", "ringed")
 	if !strings.Contains(out, "policy 'ring' sets ha-mode to exactly") || !strings.Contains(out, "If "+c.Name(2)+" fails: ") {
 		t.Errorf("why:\n%s", out)
 	}

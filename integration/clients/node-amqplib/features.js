@@ -124,7 +124,10 @@ both('limit.reject-publish', async (t, q) => {
     }
     await t.take(ch, q, 1);
     t.say(await ch.checkQueue(q));
-    if (overflow === 'reject-publish-dlx') await t.take(ch, dead, 2);
+    if (overflow === 'reject-publish-dlx') {
+      await t.ready(ch, dead, 2);
+      await t.take(ch, dead, 2);
+    }
     t.say(await ch.checkQueue(dead));
     await ch.deleteQueue(q);
   }

@@ -85,6 +85,7 @@ both('basic.recover', async (t, q) => {
   const ok = await ch.recover();
   await t.until('deliveries', () => got.length === 6);
   t.say(ok);
+  await ch.cancel('c');
   await ch.deleteQueue(q);
 });
 

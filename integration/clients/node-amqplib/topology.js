@@ -314,6 +314,8 @@ scenario('access.refused', async (t) => {
   await t.fails('get', (x) => x.get('other.q'), c);
   await t.fails('consume', (x) => x.consume('other.q', () => {}), c);
   await t.fails('purge', (x) => x.purgeQueue('other.q'), c);
-  await t.fails('dead letters', (x) => x.assertQueue('limited.q', { exclusive: true, deadLetterExchange: 'other.x' }), c);
+  await t.fails('dead letters', (x) => x.assertQueue('limited.q2', { exclusive: true, deadLetterExchange: 'other.x' }), c);
+  await t.fails('dead letters to the default exchange', (x) => x.assertQueue('limited.q2', { exclusive: true, deadLetterExchange: '' }), c);
+  await t.fails('dead letters of what is there', (x) => x.assertQueue('limited.q', { exclusive: true, deadLetterExchange: 'other.x' }), c);
   await t.fails('alternate', (x) => x.assertExchange('limited.x', 'fanout', { alternateExchange: 'other.x' }), c);
 });

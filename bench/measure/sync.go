@@ -26,6 +26,7 @@ const (
 	fillWindow   = 2000
 	sidePrefetch = 50
 	fillLimit    = 10 * time.Minute
+	listedPoll   = 100 * time.Millisecond // it is part of how long a return takes; a tool that is run more often takes part itself
 )
 
 // ErrNotSynced: the broker said that the queue is synchronised, and it is not.
@@ -50,19 +51,22 @@ type Beside struct {
 
 // Sync is what a synchronisation cost.
 type Sync struct {
-	Depth       int     `json:"depth"`
-	Mirrors     int     `json:"mirrors"`
-	Seconds     float64 `json:"seconds"`
-	Listed      float64 `json:"listed_s"`       // until the list of queues, too, said so
-	PerSec      float64 `json:"messages_per_s"` // of the queue's depth, to all mirrors at once
-	MBPerSec    float64 `json:"mb_per_s"`
-	BeganAt     float64 `json:"began_at_s"` // in the series
-	EndedAt     float64 `json:"ended_at_s"`
-	Queue       Beside  `json:"queue"`
-	Neighbour   Beside  `json:"neighbour"`
-	CPUSeconds  float64 `json:"cpu_seconds"` // of all nodes while it lasted
-	Proved      bool    `json:"proved"`
-	ProvedCount uint64  `json:"proved_count,omitempty"` // messages that the promoted mirror had
+	Depth       int       `json:"depth"`
+	Mirrors     int       `json:"mirrors"`
+	Seconds     float64   `json:"seconds"`
+	Listed      float64   `json:"listed_s"`       // until the list of queues, too, said so
+	PerSec      float64   `json:"messages_per_s"` // of the queue's depth, to all mirrors at once
+	MBPerSec    float64   `json:"mb_per_s"`
+	BeganAt     float64   `json:"began_at_s"` // in the series
+	EndedAt     float64   `json:"ended_at_s"`
+	Queue       Beside    `json:"queue"`
+	Neighbour   Beside    `json:"neighbour"`
+	CPUSeconds  float64   `json:"cpu_seconds"` // of all nodes while it lasted
+	NodeCPU     []float64 `json:"node_cpu_seconds,omitempty"`
+	NodeMB      []float64 `json:"node_peak_mb,omitempty"`
+	MB          float64   `json:"nodes_peak_mb,omitempty"` // of all nodes together
+	Proved      bool      `json:"proved"`
+	ProvedCount uint64    `json:"proved_count,omitempty"` // messages that the promoted mirror had
 }
 
 // side is the paced publisher and consumer of one queue.
@@ -251,6 +255,10 @@ func synchronise(ctx context.Context, g *load.Group, t Target, p Params, name st
 		return nil, err
 	}
 	s := &Sync{Depth: p.Depth, Mirrors: want, Seconds: ended.Sub(began).Seconds(), CPUSeconds: usage.Total().Seconds()}
+	s.MB = float64(usage.SumPeak) / 1e6
+	for i, c := range usage.CPU {
+		s.NodeCPU, s.NodeMB = append(s.NodeCPU, c.Seconds()), append(s.NodeMB, float64(usage.PeakRSS[i])/1e6)
+	}
 	s.Listed = listed.Sub(began).Seconds()
 	s.PerSec = float64(p.Depth) / s.Seconds
 	s.MBPerSec = s.PerSec * float64(p.Size) / 1e6
@@ -279,7 +287,7 @@ func awaitListed(ctx context.Context, t Target, name string, want int) (time.Tim
 		case <-ctx.Done():
 			return now, fmt.Errorf("wait until the %d mirrors of %q are synchronised (%d are, of %d): %w", want, name, len(q.Synced),
 				len(q.Mirrors), ctx.Err())
-		case <-time.After(readyPoll):
+		case <-time.After(listedPoll):
 		}
 	}
 }

@@ -158,6 +158,7 @@ func syncColumns() []column {
 		{"confirmed/s before", "%.0f", func(r *measure.Result) float64 { return r.Sync.Queue.ConfirmedBefore }},
 		{"during", "%.0f", func(r *measure.Result) float64 { return r.Sync.Queue.ConfirmedDuring }},
 		{"CPU s", "%.1f", func(r *measure.Result) float64 { return r.Sync.CPUSeconds }},
+		{"nodes MB", "%.0f", func(r *measure.Result) float64 { return r.Sync.MB }},
 	}
 }
 

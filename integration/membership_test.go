@@ -30,8 +30,10 @@ func TestLeaveAndJoin(t *testing.T) {
 	refusedWith(t, c.Tool("rabbitmqctl", a, "forget_cluster_node", c.Name(gone)), 69, "must be stopped with 'rabbitmqctl -n "+c.Name(gone))
 	l := startLoad(c, "orders", failoverMessages)
 	l.reach(t, failoverMessages/c.Nodes/5)
+	refusedWith(t, c.Tool("rabbitmqctl", gone, "force_boot"), 64, "requires the 'rabbit' app to be stopped")
 	c.Ctl(gone, "stop_app")
 	c.Ctl(gone, "stop_app") // again changes nothing
+	refusedWith(t, c.Tool("rabbitmqctl", gone, "force_boot"), 69, "A node does not start against the majority here")
 	allAgree(t, c, a, b)
 	refusedWith(t, c.Tool("rabbitmqctl", gone, "list_queues"), 64, "requires the 'rabbit' app to be running")
 	refusedWith(t, c.Tool("rabbitmqctl", gone, "join_cluster", c.Name(a)), 0, "already a member of this cluster")
@@ -42,6 +44,9 @@ func TestLeaveAndJoin(t *testing.T) {
 	confirmed := l.finish(t, failoverMessages, gone)
 	mirrorsListed(t, c, a, "orders", 2)
 
+	second := newPublisher("second")
+	l.done.Go(func() { second.run(c.URI(a), "orders", failoverMessages/4) })
+	second.wait(t, hang, "the load goes on", func(p *publisher) bool { return len(p.confirmed) > 100 })
 	c.Ctl(gone, "stop_app")
 	c.Ctl(gone, "reset")
 	cluster.Eventually(t, hang, "the others have forgotten it", func() bool {
@@ -54,9 +59,15 @@ func TestLeaveAndJoin(t *testing.T) {
 	mirrorsListed(t, c, gone, "orders", 2)
 
 	c.StopNode(gone)
+	refusedWith(t, c.Tool("rabbitmqctl", gone, "forget_cluster_node", "--offline", c.Name(a)), 69, "make this node a cluster of its own with 'warren recover'")
 	c.Ctl(a, "forget_cluster_node", c.Name(gone))
 	refusedWith(t, c.Tool("rabbitmqctl", a, "forget_cluster_node", c.Name(gone)), 69, "not_a_cluster_node")
 	endsWith(t, c, gone, "thinks it's clustered with node")
+	l.done.Wait()
+	if second.err != nil || len(second.confirmed) != failoverMessages/4 {
+		t.Errorf("%d of %d confirmed: %v", len(second.confirmed), failoverMessages/4, second.err)
+	}
+	confirmed[second.name] = second.confirmed
 	drainAll(t, c, b, "orders", confirmed)
 }
 

@@ -2,6 +2,7 @@ package integration
 
 import (
 	"bytes"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -49,5 +50,21 @@ func TestFieldReportsNameTests(t *testing.T) {
 	}
 	if named := namedTestsExist(t, "field-reports.md"); named < 50 || bytes.Count(doc, []byte("\n| B")) < 47 {
 		t.Errorf("docs/field-reports.md has %d lines and names %d tests", bytes.Count(doc, []byte("\n| B")), named)
+	}
+}
+
+// TestCornersNameTests: docs/corners.md has all of them, and each has a test or says why there is none.
+func TestCornersNameTests(t *testing.T) {
+	doc, err := os.ReadFile(filepath.Join("..", "docs", "corners.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if named := namedTestsExist(t, "corners.md"); named < 25 {
+		t.Errorf("docs/corners.md names %d tests", named)
+	}
+	for n := 1; n <= 25; n++ {
+		if !bytes.Contains(doc, fmt.Appendf(nil, "\n| %d | ", n)) {
+			t.Errorf("docs/corners.md has no corner %d", n)
+		}
 	}
 }

@@ -160,6 +160,10 @@ func TestPromotionOnShutdown(t *testing.T) {
 	for _, name := range []string{"plain", "always", "deleted"} {
 		awaitCopies(t, c, name, "two mirrors that are not synchronised", func(k copies) bool { return len(k.mirrors) == 2 && k.synced == 0 })
 	}
+	// B31: what a mirror that came later lacks is said.
+	if ring := c.Ctl(3, "-q", "ring", "plain"); strings.Count(ring, "NOT synchronised, lacks 20 messages") != 2 {
+		t.Errorf("ring says\n%s", ring)
+	}
 	c.StopNode(1)
 	cluster.Eventually(t, hang, "one is promoted, the others wait", func() bool {
 		all := listAll(c, 3)

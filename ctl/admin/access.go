@@ -154,6 +154,10 @@ type RingMember struct {
 	Answered     bool   `msgpack:"answered"`
 	Received     uint64 `msgpack:"received"`
 	Persisted    uint64 `msgpack:"persisted"`
+	// Missing is how many messages that are older than its joining a mirror lacks that is not synchronised, More that it may lack
+	// others.
+	Missing int  `msgpack:"missing"`
+	More    bool `msgpack:"more"`
 }
 
 // Successor is who would be promoted: nobody if Node is empty. Loss: it is not synchronised.

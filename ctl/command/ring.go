@@ -3,6 +3,7 @@ package command
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"warren/ctl/admin"
@@ -70,7 +71,7 @@ func ringText(queue string, r admin.RingInfo) string {
 		}
 		synchronised := "synchronised"
 		if !m.Synchronised {
-			synchronised = "NOT synchronised"
+			synchronised = "NOT synchronised" + lacks(m, ", lacks %s messages")
 		}
 		edge := " |  "
 		if i == 0 {
@@ -155,7 +156,19 @@ func memberPhrase(r admin.RingInfo, m admin.RingMember) string {
 	case m.Synchronised:
 		return "is a synchronised mirror" + stands
 	}
-	return "is a mirror that is not synchronised: it lacks messages that are older than its joining" + stands
+	number := lacks(m, " %s")
+	return "is a mirror that is not synchronised: it lacks" + number + " messages that are older than its joining" + stands
+}
+
+// lacks puts the number of messages that a mirror lacks into a text; "" if it is not known.
+func lacks(m admin.RingMember, text string) string {
+	switch {
+	case !m.Answered || m.More && m.Missing == 0:
+		return ""
+	case m.More:
+		return fmt.Sprintf(text, fmt.Sprintf("at least %d", m.Missing))
+	}
+	return fmt.Sprintf(text, strconv.Itoa(m.Missing))
 }
 
 func successorPhrase(s admin.Successor, key string) string {

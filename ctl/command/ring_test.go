@@ -12,7 +12,7 @@ func ringOfThree() admin.RingInfo {
 		Policy: "ha", Mode: "exactly", Count: 3, Status: "running", Master: "a@h", Epoch: 2, View: 40,
 		Members: []admin.RingMember{
 			{Node: "a@h", NodeStatus: "running", State: "up", Synchronised: true, Age: 3, Answered: true, Received: 100, Persisted: 100},
-			{Node: "b@h", NodeStatus: "running", State: "up", Age: 9, Answered: true, Received: 90, Persisted: 80},
+			{Node: "b@h", NodeStatus: "running", State: "up", Age: 9, Answered: true, Received: 90, Persisted: 80, Missing: 7},
 			{Node: "c@h", NodeStatus: "down", State: "away"},
 		},
 		OnFailure: admin.Successor{Node: "b@h", Loss: true},
@@ -30,7 +30,7 @@ func TestRingText(t *testing.T) {
 
  +-> a@h  master, synchronised, not behind
  |      v
- |   b@h  mirror, NOT synchronised, 10 operations behind, 10 of its own not yet safe
+ |   b@h  mirror, NOT synchronised, lacks 7 messages, 10 operations behind, 10 of its own not yet safe
  +------+
   ... c@h  away (node down)
 `
@@ -50,7 +50,7 @@ func TestWhyText(t *testing.T) {
 	}{
 		{r, []string{
 			"Queue 'orders' has 3 copies, the master included: policy 'ha' sets ha-mode to exactly.", "- a@h is the master",
-			"- b@h is a mirror that is not synchronised", "- c@h has a place, but is away: the node is down",
+			"- b@h is a mirror that is not synchronised: it lacks 7 messages that are older than its joining", "- c@h has a place, but is away: the node is down",
 			"If a@h fails: b@h, the oldest mirror, is promoted though it is not synchronised",
 			"If a@h is stopped in good order: nobody is promoted",
 		}},

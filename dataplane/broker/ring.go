@@ -14,6 +14,9 @@ import (
 type Watermark struct {
 	Received  uint64
 	Persisted uint64
+	// Missing is how many messages that are older than its joining a mirror lacks, More that it may lack others.
+	Missing int
+	More    bool
 }
 
 // Watermarks asks the members of a queue's view how far they are. A member that does not answer in time is missing.
@@ -33,7 +36,7 @@ func (n *Node) Watermarks(ctx context.Context, q *state.Queue) map[string]Waterm
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			out[m.Node] = Watermark{r.Received, r.Persisted}
+			out[m.Node] = Watermark{r.Received, r.Persisted, r.Missing, r.More}
 		})
 	}
 	wg.Wait()

@@ -89,7 +89,10 @@ func (c *queueCopy) watch(now time.Time) {
 type report struct {
 	Received  uint64 `msgpack:"r"`
 	Persisted uint64 `msgpack:"p"`
-	answered  bool
+	// Missing is how many older messages a copy that is not synchronised lacks, More that it may lack others.
+	Missing  int  `msgpack:"m"`
+	More     bool `msgpack:"o"`
+	answered bool
 }
 
 // askWatermarks asks every other member of the view beside the ring, in the order in which the stream reaches them.
@@ -241,6 +244,7 @@ func (c *queueCopy) watermarks() (r report) {
 	if !ok {
 		return r
 	}
+	r.Missing, r.More = c.replica.Lacks()
 	for _, s := range c.ring.Group().Senders() {
 		if s.Sender == (gm.Member{Node: m.Node, Incarnation: m.Incarnation, JoinIndex: m.JoinIndex}) {
 			r.Received, r.Persisted = s.Received, s.Persisted

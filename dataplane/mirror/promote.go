@@ -147,6 +147,9 @@ func (r *Replica) Losses() (messages uint64, more bool) {
 	return r.meta.lost.messages, r.meta.lost.more
 }
 
+// Lacks is how many of the messages below its baseline, which the master holds, this copy does not have; more: it may lack others.
+func (r *Replica) Lacks() (messages int, more bool) { return r.missing, r.unknown }
+
 // NodeDown closes the origins of an incarnation that is gone: their publishes cannot come again.
 func (r *Replica) NodeDown(node string, incarnation uint64) error {
 	if r.role != Master {

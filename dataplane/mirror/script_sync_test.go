@@ -367,3 +367,14 @@ func TestFlappingMirror(t *testing.T) {
 		t.Fatalf("the master holds %d", held)
 	}
 }
+
+// A batch size of 1 means the default, as with RabbitMQ; others count.
+func TestBatchOfOne(t *testing.T) {
+	for batch, want := range map[int]int{0: 1, 1: 1, 4: 3} {
+		p := newPair(t, 12, SyncPolicy{Automatic: true, Batch: batch}, nil)
+		p.offers()
+		if got := len(steps(p.a)); got != want {
+			t.Errorf("12 messages go in %d batches with a batch size of %d, want %d", got, batch, want)
+		}
+	}
+}

@@ -4,7 +4,9 @@ import "testing"
 
 // Who holds up the ring, by what the members report.
 func TestCulprit(t *testing.T) {
-	at := func(received, persisted uint64) report { return report{Received: received, Persisted: persisted, answered: true} }
+	at := func(received, persisted uint64) report {
+		return report{Received: received, Persisted: persisted, answered: true}
+	}
 	silent := report{}
 	for _, tc := range []struct {
 		name                           string

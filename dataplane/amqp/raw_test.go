@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"go.uber.org/goleak"
 )
 
 // rawClient speaks frames by hand.
@@ -194,6 +196,7 @@ func TestAMQPlain(t *testing.T) {
 // TestBadFrames sends what no client should once a channel is open: the connection is closed with the code.
 func TestBadFrames(t *testing.T) {
 	_, addr := serve(t, newFakeBroker(), Config{CloseTimeout: time.Second})
+	running := goleak.IgnoreCurrent()
 	m := func(channel uint16, ms ...method) []byte {
 		var b []byte
 		for _, m := range ms {
@@ -260,6 +263,16 @@ func TestBadFrames(t *testing.T) {
 		r.send(0, &connectionCloseOk{})
 		_ = r.nc.(*net.TCPConn).CloseWrite() // where frames cannot be told apart any more the server waits for the end
 		r.wantEnd()
+	}
+	// While the server goes on, nothing is left of those connections.
+	for deadline := time.Now().Add(30 * time.Second); ; {
+		err := goleak.Find(running)
+		if err == nil {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal(err)
+		}
 	}
 }
 

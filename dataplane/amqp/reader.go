@@ -353,6 +353,19 @@ func (a *assembly) allocate(n int) {
 	}
 }
 
+// grow moves the message to a buffer in which the body has room for n octets, or twice that where as many are to come. The
+// properties go along: they would keep the whole old buffer.
+func (a *assembly) grow(n int) (body []byte) {
+	m := &a.cmd.msg
+	p := len(m.Properties)
+	room := min(int64(len(m.Body))+a.remaining, int64(2*n))
+	buf := make([]byte, p+len(m.Body), p+int(room))
+	copy(buf, m.Properties)
+	copy(buf[p:], m.Body)
+	m.Properties, m.Body = buf[:p:p], buf[p:]
+	return m.Body
+}
+
 func (c *conn) bodyFrame(f frame, s *slot) error {
 	if s == nil || s.asm.state != wantBody {
 		if _, err := c.fr.payload(f); err != nil {
@@ -370,9 +383,7 @@ func (c *conn) bodyFrame(f frame, s *slot) error {
 	body := a.cmd.msg.Body
 	n := len(body) + int(f.size)
 	if n > cap(body) {
-		grown := make([]byte, len(body), int(min(int64(len(body))+a.remaining, int64(2*n))))
-		copy(grown, body)
-		body = grown
+		body = a.grow(n)
 	}
 	if err := c.fr.into(f, body[len(body):n]); err != nil {
 		return err

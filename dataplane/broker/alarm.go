@@ -72,10 +72,12 @@ type alarms struct {
 	memory, disk config.Limit // what counts as short: as configured, until an operator says otherwise
 
 	measuring sync.Mutex // one at a time; before mu
+
+	flood chan struct{} // bodies came faster than they are paged out
 }
 
 func newAlarms(n *Node) *alarms {
-	return &alarms{n: n, byNode: map[string]alarm{}, memory: n.cfg.MemoryLimit, disk: n.cfg.DiskFree}
+	return &alarms{n: n, byNode: map[string]alarm{}, flood: make(chan struct{}, 1), memory: n.cfg.MemoryLimit, disk: n.cfg.DiskFree}
 }
 
 // bytesOf is what a limit comes to on this machine.
@@ -132,12 +134,21 @@ func (a *alarms) watch(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-timer.C:
+		case <-a.flood:
 		}
 		if hurry := a.measure(); hurry {
 			timer.Reset(alarmHurry)
 		} else {
 			timer.Reset(alarmInterval)
 		}
+	}
+}
+
+// flooded is the store's OnFlood: a look in a second would be too late.
+func (a *alarms) flooded() {
+	select {
+	case a.flood <- struct{}{}:
+	default:
 	}
 }
 
@@ -165,6 +176,9 @@ func (a *alarms) look() (now alarm, hurry bool) {
 		now |= alarmMemory
 	default:
 		hurry = used > limit/4*3
+	}
+	if a.n.store.Flooded() {
+		now, hurry = now|alarmMemory, true
 	}
 	usage, err := a.n.store.Usage()
 	if err != nil {

@@ -277,7 +277,11 @@ func (c *channel) Publish(p amqp.Publish) (<-chan struct{}, error) {
 		}
 		return nil, nil
 	}
-	return c.publishAll(targets, p.Seq, p.Message), nil
+	wait := c.publishAll(targets, p.Seq, p.Message)
+	if wait == nil {
+		wait = c.sess.life.node.store.Calm()
+	}
+	return wait, nil
 }
 
 // Check implements amqp.ChannelBackend.

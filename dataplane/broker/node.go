@@ -125,7 +125,7 @@ func (n *Node) open() (err error) {
 	}
 	opening := time.Now()
 	if n.store, err = store.Open(store.Options{
-		Dir: filepath.Join(n.cfg.DataDir, "queues"), Budget: int64(bodiesShare * float64(n.memoryLimit())), Log: n.log, OnFatal: n.failDisk,
+		Dir: filepath.Join(n.cfg.DataDir, "queues"), Budget: int64(bodiesShare * float64(n.memoryLimit())), Log: n.log, OnFatal: n.failDisk, OnFlood: n.alarms.flooded,
 	}); err != nil {
 		return err
 	}

@@ -19,6 +19,7 @@ const (
 // SetBudget changes how many bytes of memory message bodies may take, from 0 up; what is over is paged out soon.
 func (s *Store) SetBudget(bytes int64) {
 	s.budget.Store(bytes)
+	s.subside()
 	if !s.stopping.Load() {
 		s.kick(s.pageC)
 	}
@@ -116,6 +117,7 @@ func (q *queue) evict(seq uint64, it item) {
 	q.inRAM--
 	q.ramBytes -= int64(it.body)
 	q.st.ram.Add(-cost(it.ram))
+	q.st.subside()
 }
 
 // spillOut writes transient messages to disk, without a sync, and forgets their bodies.
@@ -152,6 +154,45 @@ func spilled(err error) error {
 		return nil
 	}
 	return err
+}
+
+// Flood. When bodies come faster than they are paged out, this node's own publishers are held (Calm) from five quarters of the
+// budget on, until the budget holds; what other nodes send goes on, and from twice the budget on it is an alarm (Flooded).
+
+// Flooded says that message bodies take twice their budget. It costs nothing.
+func (s *Store) Flooded() bool { return s.ram.Load() > 2*s.budget.Load() }
+
+// Calm is nil, or during a flood a channel that is closed at its end. It costs nothing.
+func (s *Store) Calm() <-chan struct{} {
+	if c := s.calm.Load(); c != nil {
+		return *c
+	}
+	return nil
+}
+
+// added notes that bodies take ram bytes after so many were added.
+func (s *Store) added(ram, bytes int64) {
+	budget := s.budget.Load()
+	if ram <= budget {
+		return
+	}
+	s.kick(s.pageC)
+	if ram > budget/4*5 && s.calm.Load() == nil {
+		c := make(chan struct{})
+		s.calm.CompareAndSwap(nil, &c)
+		s.subside() // the pager may have been done just before
+	}
+	if 2*budget < ram && 2*budget >= ram-bytes && s.o.OnFlood != nil {
+		s.o.OnFlood()
+	}
+}
+
+// subside ends a flood once the budget holds.
+func (s *Store) subside() {
+	c := s.calm.Load()
+	if c != nil && s.ram.Load() <= s.budget.Load() && s.calm.CompareAndSwap(c, nil) {
+		close(*c)
+	}
 }
 
 // Usage is what the store takes, in bytes.

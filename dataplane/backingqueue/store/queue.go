@@ -157,9 +157,7 @@ func (q *queue) hold(e *backingqueue.Entry, s slot, ram bool) {
 		it.ram = e
 		q.inRAM++
 		q.ramBytes += n
-		if q.st.ram.Add(cost(e)) > q.st.budget.Load() {
-			q.st.kick(q.st.pageC)
-		}
+		q.st.added(q.st.ram.Add(cost(e)), cost(e))
 	}
 	q.bytes += n
 	if it.persistent {
@@ -188,6 +186,7 @@ func (q *queue) release(first, last uint64) (onDisk bool) {
 		q.free(it.slot)
 	})
 	q.st.ram.Add(-ram)
+	q.st.subside()
 	q.freeRest()
 	return onDisk
 }

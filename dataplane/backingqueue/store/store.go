@@ -35,6 +35,8 @@ type Options struct {
 	// OnFatal is called once, from a goroutine of the store, after a write or sync failed: the node must stop. It must
 	// not block and must not call Close. Every change of every queue fails with backingqueue.ErrFatal from then on.
 	OnFatal func(error)
+	// OnFlood is called when Flooded has begun to hold, perhaps repeatedly; nil: nobody wants to know. It must not block.
+	OnFlood func()
 }
 
 // ErrFormat: the directory was written by a newer build, whose format this one does not know. Nothing was changed.
@@ -61,8 +63,9 @@ type Store struct {
 	work     sync.Mutex   // one mover of records at a time: the janitor, SetAside, recovery
 	paging   sync.Mutex   // one writer of transient messages at a time; inside work
 	chores   chores
-	tendC    chan struct{} // wakes the janitor
-	pageC    chan struct{} // wakes the pager
+	tendC    chan struct{}                 // wakes the janitor
+	pageC    chan struct{}                 // wakes the pager
+	calm     atomic.Pointer[chan struct{}] // nil: no flood
 	stopping atomic.Bool
 	helpers  sync.WaitGroup // janitor and pager
 

@@ -19,11 +19,12 @@ import (
 // shortSet is what `make bench` measures: what the table of aims is made of. It is kept to about twelve minutes with the peer.
 var shortSet = []string{
 	"throughput --runs 3 -z 4 --warmup 2",
-	"throughput --queues 10 --runs 3 -z 4 --warmup 2",
-	"latency -c 1 --rate 0 --runs 3 -z 4 --warmup 1",
-	"latency --rate 2000 --runs 3 -z 5 --warmup 2",
-	"failover --victim follower,leader --runs 5 --peer-runs 2 -z 2 --warmup 1",
-	"sync --depth 300k --strategy online,blocking --runs 3 --peer-runs 1 --warmup 2",
+	"throughput --queues 10 --runs 3 -z 3 --warmup 2",
+	"latency -c 1 --rate 0 --runs 3 -z 3 --warmup 1",
+	"latency --rate 2000 --runs 3 -z 4 --warmup 2",
+	"failover --victim follower,leader --runs 4 --peer-runs 1 -z 2 --warmup 1",
+	"sync --depth 300k --strategy online --runs 3 --peer-runs 1 --warmup 2",
+	"sync --depth 300k --strategy blocking --no-peer --warmup 1",
 	"sync --depth 300k --strategy delta --runs 3 --peer-runs 1 --warmup 1",
 	"failover --failure partition --no-peer --runs 3 -z 3 --warmup 1",
 	"ring --runs 3 (Ring|Chain)/size=1k/ring=3$",

@@ -42,6 +42,14 @@ func (c *fakeCluster) Queue(_ context.Context, name string) (peer.Queue, error) 
 	return c.queue(name), nil
 }
 
+func (c *fakeCluster) Queues(_ context.Context, names []string) (map[string]peer.Queue, error) {
+	all := map[string]peer.Queue{}
+	for _, n := range names {
+		all[n] = c.queue(n)
+	}
+	return all, nil
+}
+
 func (c *fakeCluster) Sync(context.Context, string) (began, ended time.Time, err error) {
 	began = time.Now()
 	c.onSync()

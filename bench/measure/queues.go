@@ -9,6 +9,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"warren/bench/load"
+	"warren/bench/peer"
 )
 
 const (
@@ -93,30 +94,38 @@ func prepareFrom(ctx context.Context, t Target, what string, n, first int) ([]qu
 	if t.Kind == Plain {
 		return out, nil
 	}
-	for _, q := range out {
-		if err := awaitCopies(ctx, t, q.name, len(nodes)-1); err != nil {
-			return nil, err
-		}
-	}
-	return out, nil
+	return out, awaitCopies(ctx, t, out, len(nodes)-1)
 }
 
-// awaitCopies waits until a queue has so many mirrors, all synchronised.
-func awaitCopies(ctx context.Context, t Target, name string, mirrors int) error {
+// awaitCopies waits until each queue has so many mirrors, all synchronised.
+func awaitCopies(ctx context.Context, t Target, queues []queue, mirrors int) error {
 	ctx, cancel := context.WithTimeout(ctx, readyLimit)
 	defer cancel()
+	var names []string
+	for _, q := range queues {
+		names = append(names, q.name)
+	}
 	for {
-		q, err := t.Cluster.Queue(ctx, name)
+		all, err := t.Cluster.Queues(ctx, names)
 		if err != nil {
 			return err
 		}
-		if len(q.Mirrors) == mirrors && len(q.Synced) == mirrors {
+		var missing error
+		for _, name := range names {
+			q, ok := all[name]
+			if !ok {
+				return fmt.Errorf("wait for the copies of %q: %w", name, peer.ErrNoQueue)
+			}
+			if len(q.Mirrors) != mirrors || len(q.Synced) != mirrors {
+				missing = fmt.Errorf("queue %q has %d mirrors, %d of them synchronised, not %d", name, len(q.Mirrors), len(q.Synced), mirrors)
+			}
+		}
+		if missing == nil {
 			return nil
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("queue %q has %d mirrors, %d of them synchronised, not %d: %w", name, len(q.Mirrors), len(q.Synced), mirrors,
-				ctx.Err())
+			return fmt.Errorf("%w: %w", missing, ctx.Err())
 		case <-time.After(readyPoll):
 		}
 	}

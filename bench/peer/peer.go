@@ -29,6 +29,7 @@ type Cluster interface {
 	SetPolicy(ctx context.Context, name, pattern, definition string) error
 	ClearPolicy(ctx context.Context, name string) error
 	Queue(ctx context.Context, name string) (Queue, error)
+	Queues(ctx context.Context, names []string) (map[string]Queue, error)
 	// Sync synchronises a queue's mirrors and returns when the broker says that it is done. Error: ErrUnsupported.
 	Sync(ctx context.Context, queue string) (began, ended time.Time, err error)
 	// Kill is SIGKILL; at is the moment just before it.
@@ -114,11 +115,35 @@ var queueColumns = []string{"name", "pid", "slave_pids", "synchronised_slave_pid
 func (c ctl) Queue(ctx context.Context, name string) (Queue, error) {
 	ctx, cancel := context.WithTimeout(ctx, commandLimit)
 	defer cancel()
-	out, err := c.run(ctx, append([]string{"list_queues", "-q", "--no-table-headers"}, queueColumns...)...)
+	out, err := c.list(ctx)
 	if err != nil {
 		return Queue{}, err
 	}
 	return parseQueue(out, name)
+}
+
+// Queues is Queue for several, from one list. Those that the broker does not list are missing.
+func (c ctl) Queues(ctx context.Context, names []string) (map[string]Queue, error) {
+	ctx, cancel := context.WithTimeout(ctx, commandLimit)
+	defer cancel()
+	out, err := c.list(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]Queue{}
+	for _, name := range names {
+		q, err := parseQueue(out, name)
+		if err != nil && !errors.Is(err, ErrNoQueue) {
+			return nil, err
+		} else if err == nil {
+			all[name] = q
+		}
+	}
+	return all, nil
+}
+
+func (c ctl) list(ctx context.Context) ([]byte, error) {
+	return c.run(ctx, append([]string{"list_queues", "-q", "--no-table-headers"}, queueColumns...)...)
 }
 
 // parseQueue finds a queue in what list_queues prints: a line for each, columns between tabs. The JSON form is of no use here:

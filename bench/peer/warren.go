@@ -110,6 +110,12 @@ func (w *warren) Queue(ctx context.Context, name string) (Queue, error) {
 	return w.ctl.Queue(ctx, name)
 }
 
+// Queues implements Cluster.
+func (w *warren) Queues(ctx context.Context, names []string) (map[string]Queue, error) {
+	w.use()
+	return w.ctl.Queues(ctx, names)
+}
+
 func (w *warren) Sync(ctx context.Context, queue string) (began, ended time.Time, err error) {
 	w.use()
 	ctx, cancel := context.WithTimeout(ctx, syncLimit)

@@ -33,6 +33,11 @@ const bodiesShare = 0.4
 // collectShare is the part of the memory limit from which on the garbage collector works harder.
 const collectShare = 0.8
 
+// collectPercent is how much may be allocated, in per cent of what is alive, before the garbage is collected, below that share and
+// unless GOGC says otherwise. Little is alive in a node whose queues are short: twice Go's default saves a twentieth of the processor
+// time for some 10 MB.
+const collectPercent = 200
+
 // How often the resources are looked at; the disk more often when it fills.
 const (
 	alarmInterval = time.Second
@@ -121,6 +126,9 @@ func (a *alarms) setLimit(to *config.Limit, l config.Limit) {
 }
 
 func (a *alarms) limitCollector() {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(collectPercent)
+	}
 	debug.SetMemoryLimit(int64(collectShare * float64(a.n.memoryLimit())))
 }
 

@@ -217,8 +217,8 @@ func readOriginID(r *wire.Reader) backingqueue.OriginID {
 // cloneString frees a small string, which lives long, from the frame that it came with.
 func cloneString(s string) string { return string([]byte(s)) }
 
-// decodeOps calls f for each operation of a payload; messages alias it. The first error ends it.
-func decodeOps(payload []byte, f func(*op) error) error {
+// decodeOps calls f for each operation of a payload, decoded into o; messages alias the payload. The first error ends it.
+func decodeOps(payload []byte, o *op, f func(*op) error) error {
 	r := wire.NewReader(payload)
 	if v := r.Uint(); r.Err() == nil && v != opsVersion {
 		return fmt.Errorf("%w: ring message of version %d", ErrDefect, v)
@@ -228,7 +228,7 @@ func decodeOps(payload []byte, f func(*op) error) error {
 		if n == 0 {
 			return fmt.Errorf("%w: empty operation at byte %d: %w", ErrDefect, r.Offset(), wire.ErrMalformed)
 		}
-		o := op{code: opCode(r.Uint())}
+		*o = op{code: opCode(r.Uint())}
 		known, err := o.decode(&r, n-1)
 		switch {
 		case err != nil:
@@ -239,7 +239,7 @@ func decodeOps(payload []byte, f func(*op) error) error {
 			return fmt.Errorf("%w: operation %d has %d fields", ErrDefect, o.code, n-1)
 		}
 		r.SkipN(n - 1 - known)
-		if err := f(&o); err != nil {
+		if err := f(o); err != nil {
 			return err
 		}
 	}

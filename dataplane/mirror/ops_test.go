@@ -50,30 +50,30 @@ func TestOps(t *testing.T) {
 		}
 		var ops []op
 		collect := func(o *op) error { ops = append(ops, *o); return nil }
-		if err := decodeOps(b, collect); err != nil || len(ops) != 1 {
+		if err := decodeOps(b, &op{}, collect); err != nil || len(ops) != 1 {
 			t.Fatalf("%s: %v", name, err)
 		}
 		newer := append([]byte{b[0], b[1] + 1}, b[2:]...)
 		newer = wire.AppendString(newer, "more")
-		if err := decodeOps(append(newer, b[1:]...), collect); err != nil || len(ops) != 3 {
+		if err := decodeOps(append(newer, b[1:]...), &op{}, collect); err != nil || len(ops) != 3 {
 			t.Fatalf("%s with a field more: %v", name, err)
 		}
 		if !reflect.DeepEqual(ops[0], ops[1]) || !reflect.DeepEqual(ops[0], ops[2]) {
 			t.Fatalf("%s: %+v, with a field more %+v", name, ops[0], ops[1])
 		}
 		for i := 2; i < len(b); i++ {
-			if err := decodeOps(b[:i], collect); !errors.Is(err, ErrDefect) {
+			if err := decodeOps(b[:i], &op{}, collect); !errors.Is(err, ErrDefect) {
 				t.Fatalf("%s cut at %d: %v", name, i, err)
 			}
 			for v := range 256 {
 				c := append([]byte(nil), b...)
 				c[i] = byte(v)
-				_ = decodeOps(c, collect)
+				_ = decodeOps(c, &op{}, collect)
 			}
 		}
 	}
 	for _, b := range []string{"\x02", "\x01\x90", "\x01\x91\x63", "\x01\x91\x01", "\x01\xc0"} {
-		if err := decodeOps([]byte(b), func(*op) error { return nil }); !errors.Is(err, ErrDefect) {
+		if err := decodeOps([]byte(b), &op{}, func(*op) error { return nil }); !errors.Is(err, ErrDefect) {
 			t.Fatalf("%q: %v", b, err)
 		}
 	}

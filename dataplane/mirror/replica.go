@@ -50,6 +50,8 @@ type Replica struct {
 	size syncSize
 
 	term term
+
+	decoded op // of one deliver
 }
 
 // stream is where the operations on the ring stand: who is the sender, of which epoch, and whether it has ended it.

@@ -107,7 +107,7 @@ func (g *rig) Broadcast(c gm.Class, p []byte) (uint64, error) {
 		return 0, fmt.Errorf("rig: %w", gm.ErrWindowFull)
 	}
 	m := sentMessage{class: c, payload: p}
-	g.must(decodeOps(p, func(o *op) error {
+	g.must(decodeOps(p, &op{}, func(o *op) error {
 		m.ops = append(m.ops, *o)
 		return nil
 	}))

@@ -10,11 +10,12 @@ import (
 // deliver applies a ring message of another member.
 func (r *Replica) deliver(o gm.Output) error {
 	need := needNothing
-	err := decodeOps(o.Payload, func(p *op) error {
+	err := decodeOps(o.Payload, &r.decoded, func(p *op) error {
 		n, err := r.apply(o.Sender, p)
 		need = max(need, n)
 		return err
 	})
+	r.decoded = op{} // an idle copy holds no frame
 	if err != nil {
 		if r.role == Expelled {
 			return err

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -102,6 +103,7 @@ type Store struct {
 
 	leading leading
 	nudges  chan nudge
+	over    *atomic.Bool // Close was called; see sink
 }
 
 // Open starts the node's part of the group, and forms the cluster if Dir is empty and no peer has one. It returns before
@@ -122,12 +124,13 @@ func Open(cfg Config) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open metadata log %s: %w", path, err)
 	}
-	hlog := newLogger(cfg.Logger)
+	over := new(atomic.Bool)
+	hlog := newLogger(cfg.Logger, over)
 	snaps, err := raft.NewFileSnapshotStoreWithLogger(cfg.Dir, 2, hlog)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open metadata snapshots in %s: %w", cfg.Dir, err), bolt.Close())
 	}
-	s := &Store{cfg: cfg, log: cfg.Logger, fsm: newFSM(), bolt: bolt, session: newSession(),
+	s := &Store{cfg: cfg, log: cfg.Logger, over: over, fsm: newFSM(), bolt: bolt, session: newSession(),
 		slots: make(chan struct{}, maxInFlight), nudges: make(chan nudge, 1)}
 	s.leading.init()
 	s.ctx, s.cancel = context.WithCancel(context.Background())
@@ -216,6 +219,7 @@ func newSession() uint64 {
 // Propose get ErrClosed.
 func (s *Store) Close() error {
 	s.cancel()
+	s.over.Store(true)
 	err := s.raft.Shutdown().Error()
 	terr := s.trans.close()
 	s.wg.Wait()

@@ -112,6 +112,31 @@ var failures = []struct {
 		x.rng.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
 		x.c.StartNodes(order...)
 	}},
+	{"a promotion and at once a power failure", func(x *chaos) {
+		v := x.victim()
+		x.kill(v)
+		x.wait(x.some(time.Second))
+		x.kill(others(x.c, v)...)
+		order := append(others(x.c, v), v)
+		x.rng.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
+		x.c.StartNodes(order...)
+	}},
+	{"masters move while one is killed", func(x *chaos) {
+		v := x.victim()
+		var wg sync.WaitGroup
+		for i, queue := range x.queues {
+			wg.Go(func() {
+				for range 5 { // what is refused meanwhile is: to where it is, to a mirror that is not synchronised, through a dead node
+					x.c.Tool("rabbitmqctl", others(x.c, v)[i%2], "-t", "5", "transfer", queue, x.c.Name(1+(i+x.c.Nodes)%x.c.Nodes))
+					x.c.Tool("rabbitmqctl", others(x.c, v)[i%2], "-t", "5", "transfer", queue, x.c.Name(1+(i+1)%x.c.Nodes))
+				}
+			})
+		}
+		x.wait(x.some(300 * time.Millisecond))
+		x.kill(v)
+		wg.Wait()
+		x.c.StartNode(v)
+	}},
 	{"suspend one", func(x *chaos) {
 		v := x.victim()
 		x.suspend(v, time.Second+x.some(11*time.Second))

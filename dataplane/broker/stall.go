@@ -40,6 +40,15 @@ type holdOff struct {
 	until time.Time
 }
 
+// again is for how long a mirror is kept out that holds up the ring once more.
+func (h holdOff) again(now time.Time) holdOff {
+	pause := min(2*h.pause, holdOffMax)
+	if h.until.IsZero() || now.Sub(h.until) > holdOffMax {
+		pause = holdOffMin
+	}
+	return holdOff{pause, now.Add(pause)}
+}
+
 // evWatch has a master look whether its ring gets on.
 type evWatch struct{}
 
@@ -202,13 +211,7 @@ func (c *queueCopy) dropMirror(m state.Member) {
 	if c.stall.out == nil {
 		c.stall.out = map[protocol.NodeID]holdOff{}
 	}
-	h := c.stall.out[id]
-	if h.until.IsZero() || time.Since(h.until) > holdOffMax {
-		h.pause = holdOffMin
-	} else {
-		h.pause = min(2*h.pause, holdOffMax)
-	}
-	h.until = time.Now().Add(h.pause)
+	h := c.stall.out[id].again(time.Now())
 	c.stall.out[id] = h
 	c.stall.since = time.Time{}
 	c.log.Warn("a mirror holds up the queue and is taken out of its view", "peer", m.Node, "epoch", c.q.Epoch,

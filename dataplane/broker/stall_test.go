@@ -1,6 +1,10 @@
 package broker
 
-import "testing"
+import (
+	"slices"
+	"testing"
+	"time"
+)
 
 // Who holds up the ring, by what the members report.
 func TestCulprit(t *testing.T) {
@@ -29,5 +33,25 @@ func TestCulprit(t *testing.T) {
 		if got := culprit(tc.received, tc.persisted, tc.last, tc.own, tc.reports); got != tc.want {
 			t.Errorf("%s: %d, want %d", tc.name, got, tc.want)
 		}
+	}
+}
+
+// A mirror that holds up the ring again and again is kept out longer each time, up to five minutes; one that did well for as long begins
+// anew.
+func TestHoldOff(t *testing.T) {
+	now := time.Unix(1000, 0)
+	var h holdOff
+	var got []time.Duration
+	for range 8 {
+		h = h.again(now)
+		got = append(got, h.pause)
+		now = h.until.Add(time.Minute)
+	}
+	s := time.Second
+	if want := []time.Duration{5 * s, 10 * s, 20 * s, 40 * s, 80 * s, 160 * s, 300 * s, 300 * s}; !slices.Equal(got, want) {
+		t.Errorf("kept out for %v, want %v", got, want)
+	}
+	if h = h.again(h.until.Add(holdOffMax + 1)); h.pause != holdOffMin {
+		t.Errorf("after five good minutes: %v", h.pause)
 	}
 }

@@ -251,6 +251,9 @@ func (r *Replica) keepShared(p *op) (kept int, err error) {
 	case n == 0:
 	case loss && n == held:
 		why := fmt.Sprintf("a loss was counted in epoch %d, this copy ends with epoch %d", r.a.LastLossEpoch, r.meta.lastEpoch())
+		if r.a.LastLossEpoch <= r.meta.lastEpoch() {
+			why = fmt.Sprintf("a loss was counted in epoch %d: what the queue had before cannot be told from what it lost", r.a.LastLossEpoch)
+		}
 		return 0, r.setAside(n, why)
 	case loss:
 		why := fmt.Sprintf("a loss was counted in epoch %d; of this copy only positions %d to %d are shared", r.a.LastLossEpoch, lo, hi)

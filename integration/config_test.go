@@ -144,3 +144,38 @@ func TestDefinitionsAtTheStart(t *testing.T) {
 		return !c.Up(1) && strings.Contains(c.Log(1), "import the definitions that load_definitions names")
 	})
 }
+
+// TestListSingleActiveConsumer: list_consumers says which consumer of a queue with a single active one is given messages, wherever it
+// is asked, and who takes over.
+func TestListSingleActiveConsumer(t *testing.T) {
+	c := cluster.Start(t, 3)
+	first, second := dial(t, c.URI(2)), channelOf(t, dial(t, c.URI(3)))
+	ch := channelOf(t, first)
+	if _, err := ch.QueueDeclare("q", true, false, false, false, amqp.Table{"x-single-active-consumer": true}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ch.Consume("q", "a", false, false, false, false, nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := second.Consume("q", "b", false, false, false, false, nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := second.QueueDeclare("plain", true, false, false, false, nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := second.Consume("plain", "p", false, false, false, false, nil); err != nil {
+		t.Fatal(err)
+	}
+	list := func() string {
+		return c.Ctl(1, "list_consumers", "-q", "queue_name", "consumer_tag", "active", "activity_status")
+	}
+	for _, row := range []string{"q\ta\ttrue\tsingle_active\n", "q\tb\tfalse\twaiting\n", "plain\tp\ttrue\tup\n"} {
+		if out := list(); !strings.Contains(out, row) {
+			t.Errorf("no %q in\n%s", row, out)
+		}
+	}
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	cluster.Eventually(t, hang, "the other one is active", func() bool { return strings.Contains(list(), "q\tb\ttrue\tsingle_active\n") })
+}

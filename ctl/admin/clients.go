@@ -94,6 +94,7 @@ type ConsumerInfo struct {
 	Tag       string     `msgpack:"tag"`
 	Ack       bool       `msgpack:"ack"`
 	Prefetch  uint16     `msgpack:"prefetch"`
+	Activity  string     `msgpack:"activity"` // up, single_active, waiting; "" from a node of before: up
 	Arguments []Argument `msgpack:"arguments"`
 }
 

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -154,8 +155,8 @@ func consumerColumns() []column[admin.ConsumerInfo] {
 		fixed("consumer_tag", func(x x) any { return x.Tag }),
 		fixed("ack_required", func(x x) any { return x.Ack }),
 		fixed("prefetch_count", func(x x) any { return x.Prefetch }),
-		fixed("active", func(x) any { return true }),
-		fixed("activity_status", func(x) any { return format.Atom("up") }),
+		fixed("active", func(x x) any { return x.Activity != "waiting" }),
+		fixed("activity_status", func(x x) any { return format.Atom(cmp.Or(x.Activity, "up")) }),
 		fixed("arguments", func(x x) any { return argumentTable(x.Arguments) }),
 	}
 }

@@ -68,12 +68,13 @@ func (a *adapter) ListChannels(ctx context.Context, row func(admin.ChannelInfo) 
 
 // ListConsumers implements admin.Node.
 func (a *adapter) ListConsumers(ctx context.Context, vhost string, row func(admin.ConsumerInfo) error) error {
-	return silence(a.n.Clients(ctx, broker.DetailConsumers, vhost, func(c broker.Connection) error {
+	activity, mute := a.n.Activities(ctx, vhost)
+	silent, err := a.n.Clients(ctx, broker.DetailConsumers, vhost, func(c broker.Connection) error {
 		for _, ch := range c.Channels {
 			for _, k := range ch.Consuming {
 				err := row(admin.ConsumerInfo{
 					Queue: k.Queue, VHost: c.Vhost, Tag: k.Tag, Ack: !k.NoAck, Prefetch: k.Prefetch, Arguments: arguments(k.Arguments),
-					Channel: admin.PID{Node: c.Node, Creation: c.Incarnation, ID: c.Number, Serial: ch.ID},
+					Activity: string(activity(c, k)), Channel: admin.PID{Node: c.Node, Creation: c.Incarnation, ID: c.Number, Serial: ch.ID},
 				})
 				if err != nil {
 					return err
@@ -81,7 +82,8 @@ func (a *adapter) ListConsumers(ctx context.Context, vhost string, row func(admi
 			}
 		}
 		return nil
-	}))
+	})
+	return silence(max(silent, mute), err)
 }
 
 // CloseConnections implements admin.Node.

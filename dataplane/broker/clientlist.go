@@ -64,6 +64,8 @@ type ConsumerInfo struct {
 	NoAck     bool   `msgpack:"n"`
 	Prefetch  uint16 `msgpack:"p"`
 	Arguments []byte `msgpack:"a"` // AMQP table
+	// ID is its number among its node's consumers of the queue; 0: not known.
+	ID uint64 `msgpack:"i"`
 }
 
 // ClientDetail says how much of each connection a list shows.

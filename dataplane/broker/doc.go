@@ -38,6 +38,7 @@
 //	deadletter.go, lettersweep.go: where its dead letters go, and how their targets forget them
 //	info.go        what operators ask
 //	clientlist.go  connections, channels and consumers, as operators see and close them
+//	sole.go        which consumer of a queue with a single active one it is
 //	limits.go      limits on connections and channels
 //	listen.go      clients' listeners and the options of their sockets
 package broker

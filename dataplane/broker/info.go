@@ -33,6 +33,11 @@ type QueueFigures struct {
 	BytesRAM        int64  `msgpack:"br"`
 	Memory          int64  `msgpack:"m"`
 
+	// The active consumer of a queue with a single active one; SoleConsumer is ConsumerInfo.ID, 0: there is none.
+	SoleNode        string `msgpack:"an"`
+	SoleIncarnation uint64 `msgpack:"ai"`
+	SoleConsumer    uint64 `msgpack:"ac"`
+
 	// Lost is how many messages promotions of unsynchronised copies are known to have cost the queue, LostMore that there are others.
 	Lost     uint64 `msgpack:"l"`
 	LostMore bool   `msgpack:"lm"`
@@ -77,6 +82,7 @@ func (c *queueCopy) count() QueueFigures {
 		Persistent: stats.Persistent, Bytes: stats.Bytes, BytesPersistent: stats.PersistBytes,
 		MessagesRAM: stats.MessagesRAM, BytesRAM: stats.BytesRAM, Memory: stats.IndexBytes + stats.BytesRAM,
 	}
+	f.SoleNode, f.SoleIncarnation, f.SoleConsumer = counters.Sole.Node.Name, counters.Sole.Node.Incarnation, counters.Sole.Consumer
 	f.Lost, f.LostMore = c.replica.Losses()
 	c.syncFigures(&f)
 	return f

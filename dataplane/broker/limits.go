@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync"
 
@@ -180,9 +181,17 @@ func (s *session) consuming(channel uint64) (out []ConsumerInfo) {
 		return nil
 	}
 	c.mu.Lock()
-	defer c.mu.Unlock()
+	places := maps.Clone(c.consumers)
 	for _, info := range c.shown {
 		out = append(out, info)
+	}
+	c.mu.Unlock()
+	for i := range out {
+		if a := places[out[i].Tag].at; a != nil {
+			a.mu.Lock()
+			out[i].ID = a.core.ConsumerID(c.key, out[i].Tag)
+			a.mu.Unlock()
+		}
 	}
 	slices.SortFunc(out, func(a, b ConsumerInfo) int {
 		if a.Tag < b.Tag {

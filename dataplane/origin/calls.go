@@ -24,6 +24,15 @@ func (a *Attachment) Consume(key Channel, args Consume) (call uint64, err error)
 	return cl.ID, nil
 }
 
+// ConsumerID is the number of the channel's consumer in this attachment, by which the master knows it; 0: there is none.
+func (a *Attachment) ConsumerID(key Channel, tag string) uint64 {
+	ch := a.channels[key]
+	if ch == nil || ch.tags[tag] == nil {
+		return 0
+	}
+	return ch.tags[tag].id
+}
+
 // SetPrefetch changes how much of the channel's consumer may be outstanding; 0 is no limit. What is outstanding beyond it stays so.
 func (a *Attachment) SetPrefetch(key Channel, tag string, n uint32) {
 	c := a.channel(key).tags[tag]

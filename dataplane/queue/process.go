@@ -74,6 +74,7 @@ type Counters struct {
 	Dying                     int    // messages whose dead letters are not stable yet
 	Held                      int    // publishes that wait for the ring's window
 	Waiting                   int    // nodes that have not attached since the promotion
+	Sole                      Sole   // of a queue with a single active consumer
 	Defects                   uint64 // messages that the protocol excludes: gaps in numbers, too much under way
 }
 
@@ -396,10 +397,20 @@ func (p *Process) heldCount() (held int) {
 	return held
 }
 
+// Sole is the active consumer of a queue with a single active one: its node, and its number there (origin.Attachment.ConsumerID).
+// It is zero where there is none.
+type Sole struct {
+	Node     protocol.NodeID
+	Consumer uint64
+}
+
 // Counters are as of now.
 func (p *Process) Counters() Counters {
 	c := Counters{
 		Unacked: len(p.unacked), Consumers: p.consumers.count, Defects: p.defects, Dying: len(p.dying), Held: p.heldCount(),
+	}
+	if s := p.consumers.sole; s != nil {
+		c.Sole = Sole{s.node.id, s.args.ID}
 	}
 	for _, n := range p.order {
 		if n.awaited {

@@ -1,8 +1,11 @@
 package integration
 
 import (
+	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"net/http"
@@ -12,6 +15,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"warren/integration/cluster"
@@ -21,7 +25,7 @@ import (
 const managementAddress = "localhost:15672"
 
 // TestGoClient runs the integration tests that ship in the module github.com/rabbitmq/amqp091-go, unchanged, against a node. It
-// is `make compare-amqp091`. Two requests to RabbitMQ's management API, which Warren does not have yet, are answered here with
+// is `make compare-amqp091`. They see the product name RabbitMQ. Two requests to RabbitMQ's management API, which Warren does not have yet, are answered here with
 // rabbitmqctl: the list of connections and the closing of one.
 func TestGoClient(t *testing.T) {
 	if os.Getenv("WARREN_COMPARE") == "" {
@@ -84,13 +88,70 @@ func goClient(t *testing.T, binary string, c *cluster.Cluster) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), binary, "-test.v", "-test.timeout", "10m")
 	cmd.Dir = filepath.Dir(binary)
-	cmd.Env = append(os.Environ(), "AMQP_URL="+c.URI(1), "XDG_RUNTIME_DIR="+c.Dir, "RABBITMQ_NODENAME="+c.Name(1),
+	cmd.Env = append(os.Environ(), "AMQP_URL=amqp://guest:guest@"+asRabbitMQ(t, c.Address(1))+"/", "XDG_RUNTIME_DIR="+c.Dir, "RABBITMQ_NODENAME="+c.Name(1),
 		"RABBITMQ_RABBITMQCTL_PATH="+filepath.Join(filepath.Dir(cluster.Binary(t)), "rabbitmqctl"))
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Errorf("tests of amqp091-go: %v", err)
 	}
 	return string(out)
+}
+
+// asRabbitMQ passes connections on to addr under the product name RabbitMQ, without which three of the tests do nothing.
+func asRabbitMQ(t *testing.T, addr string) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	t.Cleanup(func() { _ = listener.Close(); wg.Wait() })
+	wg.Go(func() {
+		for {
+			client, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			wg.Go(func() { passOn(client, addr) })
+		}
+	})
+	return listener.Addr().String()
+}
+
+// passOn carries one connection until either end closes it.
+func passOn(client net.Conn, addr string) {
+	defer client.Close()
+	server, err := net.Dial("tcp", addr)
+	if err != nil {
+		return
+	}
+	defer server.Close()
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	wg.Go(func() {
+		defer server.Close()
+		_, _ = io.Copy(server, client) // either end may close at any time
+	})
+	defer client.Close()
+	header := make([]byte, 7)
+	if _, err := io.ReadFull(server, header); err != nil {
+		return
+	}
+	const own, theirs = "\aproductS\x00\x00\x00\x06Warren", "\aproductS\x00\x00\x00\x08RabbitMQ"
+	start := make([]byte, binary.BigEndian.Uint32(header[3:])+1) // connection.start and the frame's end
+	if _, err := io.ReadFull(server, start); err != nil {
+		return
+	}
+	if bytes.Contains(start, []byte(own)) {
+		start = bytes.Replace(start, []byte(own), []byte(theirs), 1)
+		const more = len(theirs) - len(own)
+		binary.BigEndian.PutUint32(header[3:], uint32(len(start)-1))
+		binary.BigEndian.PutUint32(start[6:], binary.BigEndian.Uint32(start[6:])+uint32(more)) // the table's length
+	}
+	if _, err := client.Write(append(header, start...)); err != nil {
+		return
+	}
+	_, _ = io.Copy(client, server)
 }
 
 // serveManagement answers the two requests until the test ends.

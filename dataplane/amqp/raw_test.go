@@ -230,7 +230,7 @@ func TestBadFrames(t *testing.T) {
 		{"short publish", []byte{1, 0, 1, 0, 0, 0, 5, 0, 60, 0, 40, 1, 0xCE}, 501, "cannot decode"},
 		{"long method", []byte{1, 0, 1, 0, 0, 0, 6, 0, 20, 0, 20, 1, 1, 0xCE}, 501, "octets follow"},
 		{"empty method frame", []byte{1, 0, 1, 0, 0, 0, 0, 0xCE}, 501, "cannot decode"},
-		{"heartbeat on a channel", []byte{8, 0, 1, 0, 0, 0, 0, 0xCE}, 501, "heartbeat"},
+		{"heartbeat on a channel", []byte{8, 0, 1, 0, 0, 0, 0, 0xCE}, 505, "type 8"},
 		{"closed channel", m(7, &basicQos{}), 504, "CHANNEL_ERROR - expected 'channel.open'"},
 		{"body on a closed channel", body(7, 3), 504, "CHANNEL_ERROR - expected 'channel.open'"},
 		{"opened twice", m(1, &channelOpen{}), 504, "CHANNEL_ERROR - second 'channel.open' seen"},

@@ -56,7 +56,7 @@ func (c *conn) frame(f frame) error {
 			return err
 		}
 		if f.channel != 0 {
-			return Errorf(FrameError, "a heartbeat on channel %d", f.channel)
+			return Errorf(UnexpectedFrame, "type 8, all octets = <<>>")
 		}
 		return nil
 	case f.channel == 0:
@@ -263,8 +263,7 @@ func (c *conn) unopened(f frame, b []byte) error {
 	c.reap()
 	c.w.waitRoom(c.stopping)
 	if n := len(c.channels); n >= int(c.info.ChannelMax) {
-		return withMethod(Errorf(NotAllowed, "number of channels opened (%d) has reached the negotiated channel_max (%d)",
-			n, c.info.ChannelMax), m.id())
+		return Errorf(NotAllowed, "number of channels opened (%d) has reached the negotiated channel_max (%d)", n, c.info.ChannelMax)
 	}
 	c.channelID++
 	ch := newChannel(c, ChannelInfo{Connection: c.info.ID, Number: f.channel, ID: c.channelID})

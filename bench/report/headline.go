@@ -230,10 +230,10 @@ func verdict(ok bool, part float64) string {
 	return fmt.Sprintf("**no** (%s × the aim)", ratio(part))
 }
 
-// ratio is a quotient with two digits or so.
+// ratio is a quotient with as many digits as tell it from 1.
 func ratio(v float64) string {
-	if v < 1 {
-		return fmt.Sprintf("%.2g", v)
+	if v >= 100 {
+		return fmt.Sprintf("%.0f", v)
 	}
-	return short(v)
+	return fmt.Sprintf("%.3g", v)
 }

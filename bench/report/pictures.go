@@ -213,6 +213,7 @@ func stalls(rows []Row) ([]picture, error) {
 	p.Title.Text = "longest wait for a confirm while the queue is synchronised"
 	p.X.Label.Text, p.Y.Label.Text = "messages in the queue", "ms"
 	p.Y.Scale, p.Y.Tick.Marker, p.Legend.Top, p.Legend.Left = plot.LogScale{}, plot.LogTicks{Prec: -1}, true, true
+	p.X.Min = 0
 	for i, name := range names {
 		line, marks, err := plotter.NewLinePoints(lines[name])
 		if err != nil {
@@ -222,6 +223,7 @@ func stalls(rows []Row) ([]picture, error) {
 		p.Add(line, marks)
 		p.Legend.Add(name, line, marks)
 	}
+	p.X.Max *= 1.1 // so that the marks of the deepest queue stand clear of the edge
 	return []picture{{"sync-stall-against-depth", p}}, nil
 }
 

@@ -11,7 +11,8 @@
 // Close, is cut to what was written.
 //
 // When the current file is full the next record begins a new one. Files are dropped oldest first by Drop, after the
-// caller has moved what is still alive in them elsewhere (design/storage.md). Load reads the files at start.
+// caller has moved what is still alive in them elsewhere (design/storage.md), renamed to NAME.dropped and given back to the
+// file system in steps. Load reads the files at start, and removes what is left of dropped ones.
 //
 // A failed write or sync ends the journal: it is never tried again, every later call returns backingqueue.ErrFatal, and
 // Options.OnFatal is called once.

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"strconv"
 	"strings"
+	"time"
 
 	"warren/dataplane/backingqueue"
 	"warren/dataplane/backingqueue/record"
@@ -37,6 +38,12 @@ func Load(o Options, visit Visit) (*Journal, []Hole, error) {
 		return nil, nil, fmt.Errorf("list the journal: %w", err)
 	}
 	for _, name := range names {
+		if strings.HasSuffix(name, droppedSuffix) {
+			if err := o.FS.Remove(o.Dir + "/" + name); err != nil {
+				return nil, nil, fmt.Errorf("remove what is left of a journal file that was dropped: %w", err)
+			}
+			continue
+		}
 		id, err := strconv.ParseUint(strings.TrimSuffix(name, suffix), 10, 32)
 		if err != nil || !strings.HasSuffix(name, suffix) {
 			o.Log.Warn("unknown file in the journal's directory", "file", name)
@@ -261,8 +268,29 @@ func (j *Journal) Drop(id uint32) error {
 	delete(j.files.m, id)
 	f := file.f
 	j.files.Unlock()
-	if err := errors.Join(f.Close(), j.o.FS.Remove(j.path(id)), j.o.FS.SyncDir(j.o.Dir)); err != nil {
+	if err := j.discardSlowly(f, j.path(id), file.size.Load()); err != nil {
 		return fmt.Errorf("drop journal file %d: %w", id, err)
 	}
 	return nil
+}
+
+// A file system that gives 64 MiB back at once holds up every sync meanwhile, up to a tenth of a second on ext4 that discards. So a
+// file is given back in steps, under a name by which Load knows that it counts no more.
+const (
+	droppedSuffix = ".dropped"
+	shrinkStep    = 4 << 20
+	shrinkPause   = 10 * time.Millisecond
+)
+
+// discardSlowly closes and removes a file of that size; its name is gone durably before anything of it is.
+func (j *Journal) discardSlowly(f vfs.File, path string, size int64) error {
+	if size <= shrinkStep {
+		return errors.Join(f.Close(), j.o.FS.Remove(path), j.o.FS.SyncDir(j.o.Dir))
+	}
+	err := errors.Join(j.o.FS.Rename(path, path+droppedSuffix), j.o.FS.SyncDir(j.o.Dir))
+	for n := size - shrinkStep; n > 0 && err == nil; n -= shrinkStep {
+		err = f.Truncate(n)
+		time.Sleep(shrinkPause)
+	}
+	return errors.Join(err, f.Close(), j.o.FS.Remove(path+droppedSuffix))
 }

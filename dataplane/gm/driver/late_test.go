@@ -15,45 +15,53 @@ func TestLazyFramesWait(t *testing.T) {
 		a := h.NewActor(&plain{})
 		self, peer := gm.Member{Node: "a", Incarnation: 1, JoinIndex: 1}, gm.Member{Node: "b", Incarnation: 1, JoinIndex: 1}
 		var m *Member
-		do := func(lazy ...bool) int {
+		do := func(f func()) {
 			t.Helper()
-			before := len(f.frames)
-			if err := a.Do(t.Context(), func() {
-				for _, l := range lazy {
-					m.send(&gm.Output{To: peer, Frame: []byte{1}, Lazy: l})
-				}
-			}); err != nil {
+			if err := a.Do(t.Context(), f); err != nil {
 				t.Fatal(err)
 			}
 			synctest.Wait()
-			return len(f.frames) - before
 		}
-		if err := a.Do(t.Context(), func() {
+		sent := func() (n int) { // asked where frames are written
+			t.Helper()
+			do(func() { n = len(f.frames) })
+			return n
+		}
+		send := func(lazy ...bool) int {
+			t.Helper()
+			before := sent()
+			do(func() {
+				for _, l := range lazy {
+					m.send(&gm.Output{To: peer, Frame: []byte{1}, Lazy: l})
+				}
+			})
+			return sent() - before
+		}
+		do(func() {
 			m, _ = h.Join(a, 1, gm.Config{Self: self})
 			_ = m.Install(gm.View{Version: 1, Members: []gm.Member{self, peer}})
-		}); err != nil {
-			t.Fatal(err)
-		}
-		synctest.Wait()
+		})
 		for _, c := range []struct {
 			lazy []bool
 			sent int
 		}{
 			{[]bool{true}, 0}, {[]bool{true, true}, 0}, {[]bool{false}, 4}, {[]bool{false, true}, 2}, {[]bool{true}, 0},
 		} {
-			if n := do(c.lazy...); n != c.sent {
+			if n := send(c.lazy...); n != c.sent {
 				t.Errorf("%v: %d frames sent, want %d", c.lazy, n, c.sent)
 			}
 		}
-		start, before := time.Now(), len(f.frames)
-		for len(f.frames) == before && time.Since(start) < time.Second {
-			time.Sleep(time.Millisecond)
-			synctest.Wait()
+		before := sent()
+		time.Sleep(lateness - 1)
+		if n := sent(); n != before {
+			t.Errorf("%d frames sent early", n-before)
 		}
-		if d := time.Since(start); d > lateness || len(f.frames) != before+1 {
-			t.Errorf("%d frames after %v", len(f.frames)-before, d)
+		time.Sleep(1)
+		synctest.Wait()
+		if n := sent(); n != before+1 {
+			t.Errorf("%d frames sent after %v", n-before, lateness)
 		}
-		do(true)
+		send(true)
 		a.Close()
 	})
 }

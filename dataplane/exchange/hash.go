@@ -10,7 +10,8 @@ import (
 
 // A consistent-hash exchange (RabbitMQ's plugin rabbitmq_consistent_hash_exchange) sends each message to one of its bindings, by
 // a hash of the routing key, or of what the argument hash-header or hash-property names. A binding's key is its weight: how many
-// places it has on the circle. A binding that comes or goes moves only what falls to it.
+// places it has on the circle. A binding that comes or goes moves only what falls to it. Of several bindings of one target the
+// heaviest counts: the plugin takes the earliest, but bindings have no order that all nodes know after a restart.
 
 // place is a point on the circle that belongs to a target.
 type place struct {

@@ -63,3 +63,29 @@ func TestConsistentHashArguments(t *testing.T) {
 		}
 	}
 }
+
+// TestConsistentHashHeaviestBindingCounts: of two bindings of one queue the heavier counts, and the other when that is gone.
+func TestConsistentHashHeaviestBindingCounts(t *testing.T) {
+	tab := NewTable()
+	mustDeclare(t, tab, "x", ConsistentHash, nil)
+	mustBind(t, tab, Binding{Source: "x", Destination: "a", Key: "1"})
+	for _, weight := range []string{"1", "3"} {
+		mustBind(t, tab, Binding{Source: "x", Destination: "b", Key: weight})
+	}
+	const n = 8000
+	share := func() (b int) {
+		for i := range n {
+			if routed(t, tab, Message{Exchange: "x", Key: fmt.Sprint("key", i)}) == "b" {
+				b++
+			}
+		}
+		return b
+	}
+	if got := share(); got < n*65/100 || got > n*85/100 {
+		t.Errorf("b got %d of %d with weight 3 against 1", got, n)
+	}
+	tab.Unbind(Binding{Source: "x", Destination: "b", Key: "3"})
+	if got := share(); got < n*35/100 || got > n*65/100 {
+		t.Errorf("b got %d of %d with weight 1 against 1", got, n)
+	}
+}

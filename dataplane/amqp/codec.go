@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"unicode/utf8"
 )
 
 //go:generate go run ./internal/gen spec.txt spec_gen.go
@@ -17,7 +18,10 @@ type method interface {
 	decode(d *decoder)      // the arguments
 }
 
-var errShort = errors.New("the data ends too early")
+var (
+	errShort   = errors.New("the data ends too early")
+	errNotUTF8 = errors.New("Malformed UTF-8 in shortstr") // RabbitMQ's words
+)
 
 // maxDepth limits how deep tables and arrays may nest in what is decoded.
 const maxDepth = 32
@@ -27,7 +31,7 @@ type decoder struct {
 	b     []byte
 	err   error
 	depth int
-	names *interner // for short strings; nil: none
+	names *interner // for short strings, which must be UTF-8 then, as in RabbitMQ's methods; nil: none
 }
 
 func (d *decoder) fail(err error) {
@@ -79,6 +83,10 @@ func (d *decoder) longlong() uint64 {
 func (d *decoder) shortstr() string {
 	b := d.take(uint64(d.octet()))
 	if len(b) == 0 {
+		return ""
+	}
+	if d.names != nil && !utf8.Valid(b) {
+		d.fail(errNotUTF8)
 		return ""
 	}
 	return d.names.get(b)

@@ -230,6 +230,8 @@ func TestBadFrames(t *testing.T) {
 		{"short publish", []byte{1, 0, 1, 0, 0, 0, 5, 0, 60, 0, 40, 1, 0xCE}, 501, "cannot decode"},
 		{"long method", []byte{1, 0, 1, 0, 0, 0, 6, 0, 20, 0, 20, 1, 1, 0xCE}, 501, "octets follow"},
 		{"empty method frame", []byte{1, 0, 1, 0, 0, 0, 0, 0xCE}, 501, "cannot decode"},
+		{"queue name not UTF-8", m(1, &queueDeclare{Queue: "q\xff"}), 501, "FRAME_ERROR - Malformed UTF-8 in shortstr"},
+		{"exchange name not UTF-8", m(1, &basicPublish{Exchange: "x\xff"}), 501, "FRAME_ERROR - Malformed UTF-8 in shortstr"},
 		{"heartbeat on a channel", []byte{8, 0, 1, 0, 0, 0, 0, 0xCE}, 505, "type 8"},
 		{"closed channel", m(7, &basicQos{}), 504, "CHANNEL_ERROR - expected 'channel.open'"},
 		{"body on a closed channel", body(7, 3), 504, "CHANNEL_ERROR - expected 'channel.open'"},

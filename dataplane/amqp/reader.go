@@ -144,6 +144,9 @@ func (c *conn) decode(b []byte) (method, error) {
 	if m.decode(&d); d.err == nil && len(d.b) > 0 {
 		d.fail(errTrailing)
 	}
+	if errors.Is(d.err, errNotUTF8) {
+		return nil, Errorf(FrameError, "%v", d.err)
+	}
 	if d.err != nil {
 		return nil, withMethod(Errorf(FrameError, "cannot decode %s: %v", m.name(), d.err), id)
 	}
@@ -216,6 +219,9 @@ func (c *conn) methodFrame(f frame, s *slot) error {
 		a.cmd.tag, a.cmd.requeue = m.DeliveryTag, m.Requeue
 	default:
 		return c.plainMethod(f, s, b)
+	}
+	if errors.Is(d.err, errNotUTF8) {
+		return Errorf(FrameError, "%v", d.err)
 	}
 	if d.err != nil || len(d.b) > 0 {
 		return withMethod(Errorf(FrameError, "cannot decode a method of class 60, id %d", a.cmd.id&0xffff), a.cmd.id)

@@ -79,6 +79,9 @@ func (c *core) peer(now time.Duration, node string) *peer {
 func (c *core) compose(now time.Duration, to string, leader string, term, applied uint64, ask bool) heartbeat {
 	c.seq++
 	c.sent[c.seq%sentKept] = now
+	if leader != "" && leader != c.self && c.quiet(now, c.peer(now, leader)) > 3*c.t.Interval {
+		leader = "" // this node does not reach it either: nobody has to pause for not reaching it
+	}
 	h := heartbeat{Incarnation: c.incarnation, Seq: c.seq, Leader: leader, Term: term, Applied: applied, Ask: ask}
 	p := c.peer(now, to)
 	if p.ever {

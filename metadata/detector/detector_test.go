@@ -298,6 +298,25 @@ func TestPartialPartition(t *testing.T) {
 	})
 }
 
+// The leader is cut off, and no other is elected for a while: those who still take it for the leader do not have each other pause.
+func TestNobodyPausesForALostLeader(t *testing.T) {
+	simulate(t, abc, func(t *testing.T, w *world) {
+		time.Sleep(5 * time.Second)
+		w.with(func() {
+			for _, o := range []string{"b", "c"} {
+				w.cut[[2]string{"a", o}], w.cut[[2]string{o, "a"}] = true, true
+			}
+		})
+		time.Sleep(10 * time.Second)
+		if b, c := w.node("b").paused, w.node("c").paused; len(b)+len(c) != 0 {
+			t.Errorf("b paused %v, c %v", b, c)
+		}
+		if a := w.node("a").paused; len(a) != 1 || a[0] != "true" {
+			t.Errorf("a paused %v", a)
+		}
+	})
+}
+
 // A node that is heard but hears nobody gives no answer: it is declared down, and pauses. So does one that hears all and is not heard.
 func TestOneWay(t *testing.T) {
 	for what, cut := range map[string][][2]string{

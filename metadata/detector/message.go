@@ -14,7 +14,7 @@ const maxHeartbeat = 4096
 type heartbeat struct {
 	Incarnation uint64 `msgpack:"i"` // of the sender
 	Seq         uint64 `msgpack:"q"` // the sender's count of heartbeats; grants name it
-	Leader      string `msgpack:"l"` // whom the sender takes for the Raft leader, "" for none
+	Leader      string `msgpack:"l"` // whom the sender takes for the Raft leader and reaches, "" for none
 	Term        uint64 `msgpack:"t"`
 	Applied     uint64 `msgpack:"a"` // newest metadata command applied at the sender
 	// Grant: the sender will not act as master of a queue whose master the receiver's incarnation Holder is. Answers is the Seq

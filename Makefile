@@ -43,6 +43,7 @@ CHAOS     ?= 20
 FAILOVERS ?= 30
 soak:
 	SEEDS=$(SEEDS) SEED=$(SEED) $(GO) test -timeout 12h -count=1 -v -run 'TestSimulation$$' ./dataplane/gm/gmtest ./dataplane/mirror ./dataplane/queue
+	LONG=1 $(GO) test -timeout 10m -count=1 -v -run 'TestListOfManyQueues' ./integration
 	CRASHES=$(CRASHES) BACKLOG=$(BACKLOG) $(GO) test -timeout 2h -count=1 -v -run 'Kill|Backlog' ./dataplane/backingqueue/store
 	CHAOS=$(CHAOS) CHAOS_SEED=$(CHAOS_SEED) FAILOVERS=$(FAILOVERS) $(GO) test -timeout 12h -count=1 -v -run 'TestChaos$$|TestFailoverTime' ./integration
 	LONG=1 $(GO) test -timeout 1h -count=1 -run 'TestMirrorIsSuspended|TestPowerFailureOrders|TestMetadataSnapshotUnderLoad|TestRebalanceUnderLoad|TestSyncCritical|TestFormingOrders|TestNineNodes|TestOperationsAsWritten|TestBackupOfDefinitions|TestContainerBuild|TestRollingRestart|TestStopsUnderLoad|TestUnit$$' ./integration

@@ -2,6 +2,7 @@ package integration
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -26,7 +27,8 @@ import (
 // the script SCRIPT is DIR/rabbitmq-cluster: SCRIPT start 3 starts three nodes rmq1@localhost, … in $DIR at $BASE_PORT+1, …, SCRIPT ctl|queues|diagnostics|upgrade 1 ARGS runs a
 // tool against the first of them, and SCRIPT wipe ends all.
 
-const peerPort = "24500"
+// peerPort is the port of RabbitMQ's node i less i; PEER_PORT= moves it and epmd's (99 above), so that two comparisons can run at once.
+var peerPort = cmp.Or(os.Getenv("PEER_PORT"), "24500")
 
 // peer is the RabbitMQ cluster.
 type peer struct {
@@ -46,7 +48,7 @@ func startPeer(t *testing.T, script string) *peer {
 
 func (p *peer) command(ctx context.Context, stdin string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, p.script, args...)
-	cmd.Env = append(os.Environ(), "DIR="+p.dir, "BASE_PORT="+peerPort, "ERL_EPMD_PORT=24599")
+	cmd.Env = append(os.Environ(), "DIR="+p.dir, "BASE_PORT="+peerPort, "ERL_EPMD_PORT="+strings.TrimSuffix(peerPort, "00")+"99")
 	cmd.Stdin, cmd.WaitDelay = strings.NewReader(stdin), time.Second
 	return cmd
 }
@@ -166,7 +168,7 @@ func TestCompareWithRabbitMQ(t *testing.T) {
 		lines = slices.DeleteFunc(lines, func(l compared) bool { return l.at < from })
 	}
 	p, c := startPeer(t, script), cluster.Start(t, 3)
-	makeSame(t, "amqp://guest:guest@127.0.0.1:24501/")
+	makeSame(t, "amqp://guest:guest@127.0.0.1:"+strings.TrimSuffix(peerPort, "0")+"1/")
 	makeSame(t, c.URI(1))
 	differences := 0
 	for _, line := range lines {

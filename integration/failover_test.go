@@ -205,9 +205,13 @@ func failover(t *testing.T, c *cluster.Cluster, queue string, victim, mirrorsAft
 	l := startLoad(c, queue, failoverMessages)
 	l.reach(t, failoverMessages/c.Nodes/3)
 	c.Kill(victim)
+	survivor := others(c, victim)[0]
+	if r := inProcess(t, c, c.Name(survivor), "rabbitmqctl list_queues name messages", ""); r.Code != 0 ||
+		strings.Contains(r.Stdout+r.Stderr, "unresponsive") || !strings.Contains(r.Stdout, queue) {
+		t.Errorf("list_queues while node %d has just died: exit %d\n%s%s", victim, r.Code, r.Stdout, r.Stderr)
+	}
 	l.underWay(t, victim)
 	confirmed := l.finish(t, failoverMessages, victim)
-	survivor := others(c, victim)[0]
 	noRepeats(t, drain(t, c.URI(survivor), queue, confirmed, hang))
 	c.StartNode(victim)
 	for i := 1; i <= c.Nodes; i++ {

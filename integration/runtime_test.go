@@ -3,6 +3,8 @@ package integration
 import (
 	"bufio"
 	"encoding/json"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -32,6 +34,7 @@ func TestRunningNode(t *testing.T) {
 			t.Errorf("%s: exit %d, want %d\n%s%s", line, r.Code, code, r.Stdout, r.Stderr)
 		}
 	}
+	t.Run("columns", func(t *testing.T) { columnsOfClients(t, c, conn) })
 	t.Run("alarms", func(t *testing.T) { alarmsByHand(t, c, conn, run) })
 	t.Run("listeners", func(t *testing.T) {
 		run(0, "rabbitmqctl suspend_listeners")
@@ -181,4 +184,56 @@ func eventsOfQueue(t *testing.T, c *cluster.Cluster, conn *amqp.Connection) {
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
+}
+
+// columnsOfClients looks at what lists tell of connections, consumers and messages.
+func columnsOfClients(t *testing.T, c *cluster.Cluster, conn *amqp.Connection) {
+	ch, err := conn.Channel()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ch.Close()
+	if _, err := ch.QueueDeclare("sole", true, false, false, false, amqp.Table{"x-single-active-consumer": true}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ch.QueueDeclare("only", true, false, false, false, nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range []struct {
+		queue, tag string
+		exclusive  bool
+	}{{"sole", "first", false}, {"sole", "second", false}, {"only", "lonely", true}} {
+		if _, err := ch.Consume(k.queue, k.tag, false, k.exclusive, false, false, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	consumers := func() string {
+		return c.Ctl(1, "-s", "list_consumers", "queue_name", "consumer_tag", "active", "activity_status")
+	}
+	if got := sortedLines(consumers()); got != "only\tlonely\ttrue\tup\nsole\tfirst\ttrue\tsingle_active\nsole\tsecond\tfalse\twaiting" {
+		t.Errorf("consumers:\n%s", got)
+	}
+	if err := ch.Cancel("first", false); err != nil {
+		t.Fatal(err)
+	}
+	cluster.Eventually(t, hang, "the second consumer is active", func() bool { return strings.Contains(consumers(), "sole\tsecond\ttrue\tsingle_active") })
+	if err := ch.Publish("", "sole", false, false, amqp.Publishing{Body: make([]byte, 1000)}); err != nil {
+		t.Fatal(err)
+	}
+	queues := func() string {
+		return sortedLines(c.Ctl(1, "-s", "list_queues", "name", "exclusive_consumer_tag", "message_bytes_ready", "message_bytes_unacknowledged"))
+	}
+	cluster.Eventually(t, hang, "the message is unacknowledged", func() bool { return queues() == "only\tlonely\t0\t0\nsole\t\t0\t1000" })
+	var received, reads, sent, writes, pending int
+	line := c.Ctl(1, "-s", "list_connections", "recv_oct", "recv_cnt", "send_oct", "send_cnt", "send_pend", "ssl")
+	if _, err := fmt.Sscanf(line, "%d\t%d\t%d\t%d\t%d\tfalse", &received, &reads, &sent, &writes, &pending); err != nil ||
+		received < 1000 || sent < 1000 || reads < 5 || writes < 5 || pending > 100 {
+		t.Errorf("traffic %q: %v", line, err)
+	}
+}
+
+func sortedLines(text string) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	slices.Sort(lines)
+	return strings.Join(lines, "\n")
 }

@@ -121,47 +121,49 @@ const (
 
 // RingInfo is a queue's ring: its members, and what the metadata would decide if its master's node went down now.
 type RingInfo struct {
-	Policy     string       `msgpack:"policy"` // name; empty: none
-	Mode       string       `msgpack:"mode"`   // ha-mode; empty: not mirrored
-	Count      int          `msgpack:"count"`  // exactly
-	Nodes      []string     `msgpack:"nodes"`  // nodes
-	Status     string       `msgpack:"status"` // running, down
-	Master     string       `msgpack:"master"` // of a queue that is down, the last one
-	Epoch      uint64       `msgpack:"epoch"`
-	View       uint64       `msgpack:"view"`
-	Members    []RingMember `msgpack:"members"` // in the order of the ring, then those outside of it
-	OnFailure  Successor    `msgpack:"on_failure"`
-	OnShutdown Successor    `msgpack:"on_shutdown"`
+	Policy     string       `msgpack:"policy" json:"policy"` // name; empty: none
+	Mode       string       `msgpack:"mode" json:"mode"`     // ha-mode; empty: not mirrored
+	Count      int          `msgpack:"count" json:"count"`   // exactly
+	Nodes      []string     `msgpack:"nodes" json:"nodes"`   // nodes
+	Status     string       `msgpack:"status" json:"status"` // running, down
+	Master     string       `msgpack:"master" json:"master"` // of a queue that is down, the last one
+	Epoch      uint64       `msgpack:"epoch" json:"epoch"`
+	View       uint64       `msgpack:"view" json:"view"`
+	Members    []RingMember `msgpack:"members" json:"members"` // in the order of the ring, then those outside of it
+	OnFailure  Successor    `msgpack:"on_failure" json:"on_failure"`
+	OnShutdown Successor    `msgpack:"on_shutdown" json:"on_shutdown"`
 	// Recoverers are the nodes that may go on with a queue that is down.
-	Recoverers []string `msgpack:"recoverers"`
+	Recoverers []string `msgpack:"recoverers" json:"recoverers"`
 	// LossEpoch is the term that began with the last promotion that cost messages, 0: none did. Lost and LostMore as in QueueInfo, if
 	// LossKnown: the master answered.
-	LossEpoch uint64 `msgpack:"loss_epoch"`
-	LossKnown bool   `msgpack:"loss_known"`
-	Lost      uint64 `msgpack:"lost"`
-	LostMore  bool   `msgpack:"lost_more"`
+	LossEpoch uint64 `msgpack:"loss_epoch" json:"loss_epoch"`
+	LossKnown bool   `msgpack:"loss_known" json:"loss_known"`
+	Lost      uint64 `msgpack:"lost" json:"lost"`
+	LostMore  bool   `msgpack:"lost_more" json:"lost_more"`
 }
 
 // RingMember is one node's place in a queue. Received and Persisted count operations of the master's stream in its
 // present term, if it Answered.
 type RingMember struct {
-	Node         string `msgpack:"node"`
-	NodeStatus   string `msgpack:"node_status"` // running, draining, stopped, down
-	State        string `msgpack:"state"`       // up, away, joining
-	Synchronised bool   `msgpack:"synchronised"`
-	Age          uint64 `msgpack:"age"`      // when it entered; lower is older
-	Replaces     string `msgpack:"replaces"` // the node it stands in for
-	Answered     bool   `msgpack:"answered"`
-	Received     uint64 `msgpack:"received"`
-	Persisted    uint64 `msgpack:"persisted"`
+	Node         string `msgpack:"node" json:"node"`
+	NodeStatus   string `msgpack:"node_status" json:"node_status"` // running, draining, stopped, down
+	State        string `msgpack:"state" json:"state"`             // up, away, joining
+	Synchronised bool   `msgpack:"synchronised" json:"synchronised"`
+	Age          uint64 `msgpack:"age" json:"age"`           // when it entered; lower is older
+	Replaces     string `msgpack:"replaces" json:"replaces"` // the node it stands in for
+	Answered     bool   `msgpack:"answered" json:"answered"`
+	Received     uint64 `msgpack:"received" json:"received"`
+	Persisted    uint64 `msgpack:"persisted" json:"persisted"`
 	// Missing is how many messages that are older than its joining a mirror lacks that is not synchronised, More that it may lack
 	// others.
-	Missing int  `msgpack:"missing"`
-	More    bool `msgpack:"more"`
+	Missing     int   `msgpack:"missing" json:"missing"`
+	More        bool  `msgpack:"more" json:"more"`
+	Window      int64 `msgpack:"window" json:"window"` // bytes that it has in hand, of WindowLimit; see broker.Watermark
+	WindowLimit int64 `msgpack:"window_limit" json:"window_limit"`
 }
 
 // Successor is who would be promoted: nobody if Node is empty. Loss: it is not synchronised.
 type Successor struct {
-	Node string `msgpack:"node"`
-	Loss bool   `msgpack:"loss"`
+	Node string `msgpack:"node" json:"node"`
+	Loss bool   `msgpack:"loss" json:"loss"`
 }

@@ -49,7 +49,12 @@ type ConnectionInfo struct {
 	FrameMax    uint32     `msgpack:"frame_max"`
 	ChannelMax  uint16     `msgpack:"channel_max"`
 	Heartbeat   uint16     `msgpack:"heartbeat"`
-	TLS         *TLSInfo   `msgpack:"tls_info"`     // nil: without TLS
+	TLS         *TLSInfo   `msgpack:"tls_info"` // nil: without TLS
+	Received    uint64     `msgpack:"recv_oct"`
+	Reads       uint64     `msgpack:"recv_cnt"`
+	Sent        uint64     `msgpack:"send_oct"`
+	Writes      uint64     `msgpack:"send_cnt"`
+	Pending     uint64     `msgpack:"send_pend"`    // octets that the peer has not acknowledged
 	ConnectedAt int64      `msgpack:"connected_at"` // ms since 1970
 	Properties  []Argument `msgpack:"properties"`
 }

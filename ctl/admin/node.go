@@ -62,6 +62,7 @@ type PID struct {
 // QueueQuery selects queues. Without Online, Offline and Local all queues of the vhost are meant.
 type QueueQuery struct {
 	VHost   string `msgpack:"vhost"`
+	Name    string `msgpack:"name"`    // only the queue of that name, if not empty; a node of an older version lists all
 	Online  bool   `msgpack:"online"`  // only those whose master serves
 	Offline bool   `msgpack:"offline"` // only those that are down
 	Local   bool   `msgpack:"local"`   // only those whose master is on the node asked

@@ -37,7 +37,12 @@ func streamed[R any](c *call, columns []column[R], standard []string, list func(
 		return err
 	}
 	if late {
-		print(c.env.Stderr, "Warning: "+err.Error()+"\n")
+		var refused *admin.Error
+		text := err.Error()
+		if errors.As(err, &refused) {
+			text = refused.Text
+		}
+		print(c.env.Stderr, "Warning: "+text+"\n")
 	}
 	return rows.Close()
 }
@@ -63,7 +68,6 @@ func tlsText(field func(*admin.TLSInfo) string) func(admin.ConnectionInfo) any {
 
 func connectionColumns() []column[admin.ConnectionInfo] {
 	type x = admin.ConnectionInfo
-	absent := func(x) any { return nil }
 	return []column[x]{
 		fixed("pid", func(x x) any { return pidValue(x.PID) }),
 		fixed("name", func(x x) any { return x.Name() }),
@@ -90,11 +94,11 @@ func connectionColumns() []column[admin.ConnectionInfo] {
 		fixed("channel_max", func(x x) any { return x.ChannelMax }),
 		fixed("client_properties", func(x x) any { return argumentTable(x.Properties) }),
 		fixed("connected_at", func(x x) any { return x.ConnectedAt }),
-		fixed("recv_oct", absent),
-		fixed("recv_cnt", absent),
-		fixed("send_oct", absent),
-		fixed("send_cnt", absent),
-		fixed("send_pend", absent),
+		fixed("recv_oct", func(x x) any { return x.Received }),
+		fixed("recv_cnt", func(x x) any { return x.Reads }),
+		fixed("send_oct", func(x x) any { return x.Sent }),
+		fixed("send_cnt", func(x x) any { return x.Writes }),
+		fixed("send_pend", func(x x) any { return x.Pending }),
 	}
 }
 

@@ -3,6 +3,7 @@ package command
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -87,14 +88,23 @@ func reportCommand() command {
 	}
 }
 
+// unresponsiveColumns are those of list_queues that need no answer of the queue, and RabbitMQ's recoverable_slaves.
+func unresponsiveColumns() []column[admin.QueueInfo] {
+	all := slices.DeleteFunc(queueColumns(), func(x column[admin.QueueInfo]) bool { return x.figure })
+	return append(all, fixed("recoverable_slaves", func(q admin.QueueInfo) any { return mirrorList(q, q.SynchronisedSlaves) }))
+}
+
 func listUnresponsiveQueuesCommand() command {
 	return command{
 		name: "list_unresponsive_queues", tools: readOnly(), group: groupMonitoring,
 		summary: "Tests queues to respond within timeout. Lists those which did not respond",
 		usage:   "[--local] [--queue-timeout <milliseconds>] [<column> ...] [--no-table-headers] [--timeout <timeout>]",
-		details: []string{"--queue-timeout <milliseconds>", "per-queue timeout to use when checking for responsiveness"},
-		flags:   []flag{{"local", 0, flagBool}, {"queue-timeout", 0, flagInteger}, {"all", 0, flagBool}},
-		most:    anyNumber, running: true, check: checkColumns(queueColumns()),
+		details: []string{
+			"<column>", columnNames(unresponsiveColumns()),
+			"--queue-timeout <milliseconds>", "per-queue timeout to use when checking for responsiveness",
+		},
+		flags: []flag{{"local", 0, flagBool}, {"queue-timeout", 0, flagInteger}, {"all", 0, flagBool}},
+		most:  anyNumber, running: true, check: checkColumns(unresponsiveColumns()),
 		banner: func(c *call) []string {
 			return []string{
 				fmt.Sprintf("Timeout: %s seconds ...", format.Text(c.timeout.Seconds())),
@@ -103,7 +113,7 @@ func listUnresponsiveQueuesCommand() command {
 		},
 		limit: time.Minute,
 		run: withClient(func(ctx context.Context, c *call, node Client) error {
-			chosen, err := choose(queueColumns(), c.args, []string{"name"})
+			chosen, err := choose(unresponsiveColumns(), c.args, []string{"name"})
 			if err != nil {
 				return err
 			}

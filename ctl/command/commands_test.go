@@ -1,10 +1,14 @@
 package command
 
 import (
+	"fmt"
 	"os"
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"warren/ctl/admin"
 )
 
 // Every command of the tools of RabbitMQ 3.10.8 (recorded from their help) is one of ours, with help and completion.
@@ -53,5 +57,23 @@ func TestCommandsAreListed(t *testing.T) {
 				t.Errorf("%s %s has no summary or does nothing", name, cmd.name)
 			}
 		}
+	}
+}
+
+// list_queues prints rows as they come, and is done with 10,000 of them in no time; the bound is ten times the aim.
+func TestListOfManyQueues(t *testing.T) {
+	const queues = 10_000
+	s := newSession(t)
+	s.node.queues = nil
+	for i := range queues {
+		s.node.queues = append(s.node.queues, admin.QueueInfo{
+			Name: fmt.Sprintf("q%d", i), VHost: "/", State: "running", Known: true, Messages: uint64(i), Mirrored: true,
+			Slaves: []admin.PID{{Node: "a@h", Creation: 1, ID: uint64(i)}, {Node: "b@h", Creation: 1, ID: uint64(i)}},
+		})
+	}
+	began := time.Now()
+	r := s.run("rabbitmqctl", "-s", "list_queues", "name", "messages", "slave_pids")
+	if took := time.Since(began); strings.Count(r.stdout, "\n") != queues || r.status != exitOK || took > 10*time.Second {
+		t.Errorf("%d rows in %v, exit %d", strings.Count(r.stdout, "\n"), took, r.status)
 	}
 }

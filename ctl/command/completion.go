@@ -41,7 +41,7 @@ func (t *tool) completions(before []string, prefix string) (words []string) {
 
 func autocompleteCommand() command {
 	return command{
-		name: "autocomplete", tools: []string{toolCtl, toolDiagnostics, toolQueues}, group: "Help",
+		name: "autocomplete", tools: allTools(), group: "Help",
 		summary: "Provides command name autocomplete variants", usage: "[prefix] [--timeout <timeout>]", most: anyNumber,
 		details: []string{"[prefix]", "what is typed so far; its last word is completed"},
 		run: func(_ context.Context, c *call) error {
@@ -69,10 +69,10 @@ _warren() {
 	fi
 	COMPREPLY=($("${tool[@]}" autocomplete -- "${words[@]}" "$2" 2>/dev/null))
 }
-complete -o default -F _warren warren rabbitmqctl rabbitmq-queues rabbitmq-diagnostics
+complete -o default -F _warren warren rabbitmqctl rabbitmq-queues rabbitmq-diagnostics rabbitmq-upgrade
 `
 
-const zshCompletion = `#compdef warren rabbitmqctl rabbitmq-queues rabbitmq-diagnostics
+const zshCompletion = `#compdef warren rabbitmqctl rabbitmq-queues rabbitmq-diagnostics rabbitmq-upgrade
 # Completion of warren and the tools for zsh: warren completion zsh > "${fpath[1]}/_warren"
 _warren() {
 	local -a tool before found

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"warren/ctl/admin"
 )
 
 func TestAutocomplete(t *testing.T) {
@@ -40,6 +42,10 @@ func TestNoColour(t *testing.T) {
 func TestProgressBar(t *testing.T) {
 	got := bar("messages", 500, 2000, time.Second)
 	if want := "[#######                       ] 500 of 2000 messages, 500/s, about 3s left"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	q := admin.QueueInfo{Syncing: 300, SyncToGo: 900, SyncRate: 100, SyncTimeToGo: 9}
+	if got, want := syncBar(q), "[#######                       ] 300 of 1200 messages, 100/s, about 9s left"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	if got := bar("messages", 0, 0, 0); !strings.HasPrefix(got, "[##") {

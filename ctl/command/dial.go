@@ -12,7 +12,6 @@ import (
 	"strings"
 	"syscall"
 
-	"warren/ctl/admin"
 	"warren/ctl/locate"
 	"warren/dataplane/link"
 )
@@ -64,47 +63,6 @@ attempted to contact: [%[1]s]
 // Dialer finds nodes through a registry and connects with the cookie handshake.
 type Dialer struct{ Registry locate.Registry }
 
-// Dial connects to t, with TLS if t or the node's registry entry names the files for it. The address is t's, or that of the node's registry entry, or host:25672; the cookie is t's, or that of the
-// entry, or that of another node of this user on this machine. Errors: *unreachableError, or ctx's.
-func (d Dialer) Dial(ctx context.Context, t Target) (Client, error) {
-	fail := func(err error, reasons ...string) (Client, error) {
-		return nil, &unreachableError{Node: t.Node, Reasons: reasons, Err: err}
-	}
-	found, err := d.Registry.Find(t.Node)
-	if err != nil && !errors.Is(err, locate.ErrNotRegistered) && (t.Address == "" || t.CookieFile == "") {
-		return fail(err, err.Error())
-	}
-	entry, registered := found, err == nil
-	address := t.Address
-	switch {
-	case address != "":
-	case registered:
-		address = entry.Address
-	default:
-		address = locate.DefaultAddress(t.Node)
-	}
-	file, err := d.cookieFile(t, entry, registered)
-	if err != nil {
-		return fail(err, append(d.notRegistered(t.Node, registered), err.Error())...)
-	}
-	cookie, err := locate.ReadCookie(file)
-	if err != nil {
-		return fail(err, err.Error())
-	}
-	tlsConf, err := tlsOf(t, entry)
-	if err != nil {
-		return fail(err, err.Error())
-	}
-	conn, err := link.DialAuthenticated(ctx, address, link.ProtoAdmin, cookie, tlsConf)
-	if err != nil {
-		if ctx.Err() != nil {
-			return nil, fmt.Errorf("connect to %s: %w", t.Node, ctx.Err())
-		}
-		return fail(err, append(d.notRegistered(t.Node, registered), explain(err, address, file)...)...)
-	}
-	return admin.NewClient(conn), nil
-}
-
 // tlsOf is the client's side of TLS, nil for a connection without: with the files of t, or of the registry's entry.
 func tlsOf(t Target, entry locate.Entry) (*tls.Config, error) {
 	files := t.TLS
@@ -142,18 +100,6 @@ func (d Dialer) cookieFile(t Target, entry locate.Entry, registered bool) (strin
 		}
 	}
 	return "", errors.New("no cookie to authenticate with: no node of this user runs on this machine; name one with --cookie-file")
-}
-
-// notRegistered says which nodes there are instead.
-func (d Dialer) notRegistered(node string, registered bool) []string {
-	if registered {
-		return nil
-	}
-	var others []string
-	for _, e := range d.Registry.List() {
-		others = append(others, e.Node)
-	}
-	return []string{fmt.Sprintf("node %s is not registered as running on this machine (other nodes of this user: [%s])", node, strings.Join(others, ","))}
 }
 
 // explain says what a failed connection means and what to do.

@@ -69,6 +69,46 @@ func TestDialOverTheInternodeListener(t *testing.T) {
 	}
 }
 
+// A node that is not registered is asked for where its cluster knows it, and a stranger at that address is asked for nothing.
+func TestDialFindsOtherNodes(t *testing.T) {
+	registry := locate.NewRegistry(filepath.Join(t.TempDir(), "run"))
+	node := recordedState("queues")
+	node.status.Name = "rmq1@localhost"
+	address, _ := listen(t, node, registry)
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed := free.Addr().String()
+	free.Close()
+	node.cluster.Nodes = []admin.NodeInfo{
+		{Name: "down@localhost", Address: closed, Status: "down"}, {Name: "moved@localhost", Address: address, Status: "running"},
+	}
+	dead := locate.Entry{Node: "dead@localhost", Address: closed, Process: locate.Process{PID: 1 << 30}}
+	if _, err := registry.Register(dead); err != nil {
+		t.Fatal(err)
+	}
+	for node, want := range map[string]string{
+		"down@localhost":  "rmq1@localhost knows it at " + closed + ", and says that it is down",
+		"moved@localhost": "at " + address + " is node rmq1@localhost: nothing was asked of it",
+		"dead@localhost":  "it was at " + closed + " as process 1073741824, which has ended",
+		"x@localhost":     "a node listens on port 25672 if it was not told otherwise",
+	} {
+		_, err := Dialer{registry}.Dial(t.Context(), Target{Node: node})
+		unreachable, ok := err.(*unreachableError)
+		if !ok || !strings.Contains(unreachable.text(), want) {
+			t.Errorf("%s: %v", node, err)
+		}
+	}
+	node.cluster.Nodes[1].Name = "rmq2@localhost"
+	node.status.Name = "rmq2@localhost"
+	c, err := Dialer{registry}.Dial(t.Context(), Target{Node: "rmq2@localhost"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Close()
+}
+
 func TestDialExplainsFailure(t *testing.T) {
 	registry := locate.NewRegistry(filepath.Join(t.TempDir(), "run"))
 	_, cookieFile := listen(t, recordedState("queues"), registry)

@@ -60,8 +60,13 @@ func (p *progress) at(done uint64) {
 	if p.w == nil || time.Since(p.drawn) < drawEvery && done < p.total {
 		return
 	}
+	p.draw(bar(p.unit, done, p.total, time.Since(p.began)))
+}
+
+// draw puts a line in the place of the one before.
+func (p *progress) draw(line string) {
 	p.drawn, p.visible = time.Now(), true
-	print(p.w, "\r\x1b[K"+bar(p.unit, done, p.total, time.Since(p.began)))
+	print(p.w, "\r\x1b[K"+line)
 }
 
 // end takes the bar away.
@@ -72,17 +77,21 @@ func (p *progress) end() {
 	}
 }
 
-// bar is one line: a bar, counts, rate, and how long it will take.
+// bar is the line for what has gone on for some time at an even rate.
 func bar(unit string, done, total uint64, took time.Duration) string {
+	rate := float64(done) / max(took.Seconds(), 1e-3)
+	return barOf(unit, done, total, rate, time.Duration(float64(max(total, done)-done)/max(rate, 1e-9)*float64(time.Second)))
+}
+
+// barOf is one line: a bar, counts, rate, and how long it will take.
+func barOf(unit string, done, total uint64, rate float64, left time.Duration) string {
 	const width = 30
 	filled := width
 	if total > 0 {
 		filled = int(min(done, total) * width / total)
 	}
-	rate := float64(done) / max(took.Seconds(), 1e-3)
 	text := fmt.Sprintf("[%s%s] %d of %d %s, %.0f/s", strings.Repeat("#", filled), strings.Repeat(" ", width-filled), done, total, unit, rate)
 	if done > 0 && done < total {
-		left := time.Duration(float64(total-done) / rate * float64(time.Second))
 		text += fmt.Sprintf(", about %v left", left.Round(time.Second))
 	}
 	return text

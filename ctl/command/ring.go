@@ -53,6 +53,14 @@ func lag(r admin.RingInfo, m admin.RingMember) string {
 	return fmt.Sprintf("%d operations behind, %d of its own not yet safe", most-m.Received, m.Received-min(m.Persisted, m.Received))
 }
 
+// window is how full a member's window is; nothing for one that is empty.
+func window(m admin.RingMember) string {
+	if !m.Answered || m.WindowLimit <= 0 || m.Window <= 0 {
+		return ""
+	}
+	return fmt.Sprintf(", window %d%% full (%d of %d bytes)", min(100, 100*m.Window/m.WindowLimit), m.Window, m.WindowLimit)
+}
+
 func ringText(queue string, r admin.RingInfo) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s, epoch %d, view %d\n\n", queue, r.Status, r.Epoch, r.View)
@@ -77,7 +85,7 @@ func ringText(queue string, r admin.RingInfo) string {
 		if i == 0 {
 			edge = " +->"
 		}
-		fmt.Fprintf(&b, "%s %s  %s, %s, %s\n", edge, m.Node, role, synchronised, lag(r, m))
+		fmt.Fprintf(&b, "%s %s  %s, %s, %s%s\n", edge, m.Node, role, synchronised, lag(r, m), window(m))
 		if i < len(inside)-1 {
 			b.WriteString(" |      v\n")
 		}

@@ -12,7 +12,8 @@ func ringOfThree() admin.RingInfo {
 		Policy: "ha", Mode: "exactly", Count: 3, Status: "running", Master: "a@h", Epoch: 2, View: 40,
 		Members: []admin.RingMember{
 			{Node: "a@h", NodeStatus: "running", State: "up", Synchronised: true, Age: 3, Answered: true, Received: 100, Persisted: 100},
-			{Node: "b@h", NodeStatus: "running", State: "up", Age: 9, Answered: true, Received: 90, Persisted: 80, Missing: 7},
+			{Node: "b@h", NodeStatus: "running", State: "up", Age: 9, Answered: true, Received: 90, Persisted: 80, Missing: 7,
+				Window: 1 << 20, WindowLimit: 4 << 20},
 			{Node: "c@h", NodeStatus: "down", State: "away"},
 		},
 		OnFailure: admin.Successor{Node: "b@h", Loss: true},
@@ -30,7 +31,7 @@ func TestRingText(t *testing.T) {
 
  +-> a@h  master, synchronised, not behind
  |      v
- |   b@h  mirror, NOT synchronised, lacks 7 messages, 10 operations behind, 10 of its own not yet safe
+ |   b@h  mirror, NOT synchronised, lacks 7 messages, 10 operations behind, 10 of its own not yet safe, window 25% full (1048576 of 4194304 bytes)
  +------+
   ... c@h  away (node down)
 `

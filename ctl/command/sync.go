@@ -16,7 +16,8 @@ func syncQueueCommand() command {
 		name: "sync_queue", tools: []string{toolCtl}, group: "Replication",
 		summary: "Instructs a mirrored queue with unsynchronised mirrors (follower replicas) to synchronise them",
 		usage:   "[--vhost <vhost>] <queue>",
-		details: []string{"<queue>", "Name of the queue to synchronise"},
+		details: []string{"<queue>", "Name of the queue to synchronise", "--wait", "accepted: the command always waits, and shows on a terminal how far it is"},
+		flags:   []flag{{"wait", 0, flagBool}},
 		guides:  []string{"ha"},
 		least:   1,
 		most:    1,
@@ -28,9 +29,60 @@ func syncQueueCommand() command {
 		run: withClient(func(ctx context.Context, c *call, node Client) error {
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), syncLimit)
 			defer cancel()
-			return synced(c, node.SyncQueue(ctx, c.vhost, c.args[0]))
+			done := c.showSync(ctx)
+			err := node.SyncQueue(ctx, c.vhost, c.args[0])
+			done()
+			return synced(c, err)
 		}),
 	}
+}
+
+// syncEvery is how often the progress of a synchronisation is asked for.
+const syncEvery = 250 * time.Millisecond
+
+// showSync draws how far the queue's synchronisation is, on a connection of its own, until done is called; only on a terminal. What
+// it cannot find out it does not show.
+func (c *call) showSync(ctx context.Context) (done func()) {
+	bar := c.progress("messages", 0)
+	if bar.w == nil {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		defer bar.end()
+		node, err := c.env.Dial(ctx, c.target())
+		if err != nil {
+			return
+		}
+		defer node.Close()
+		tick := time.NewTicker(syncEvery)
+		defer tick.Stop()
+		for err == nil {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+			err = node.ListQueues(ctx, admin.QueueQuery{VHost: c.vhost, Name: c.args[0], Figures: true}, func(q admin.QueueInfo) error {
+				if q.Name == c.args[0] && q.State == "syncing" {
+					bar.draw(syncBar(q))
+				}
+				return nil
+			})
+		}
+	}()
+	return func() {
+		cancel()
+		<-ended
+	}
+}
+
+// syncBar is the line for a queue that is being synchronised, by its master's own figures.
+func syncBar(q admin.QueueInfo) string {
+	left := time.Duration(q.SyncTimeToGo * float64(time.Second))
+	return barOf("messages", q.Syncing, q.Syncing+q.SyncToGo, q.SyncRate, left)
 }
 
 func cancelSyncQueueCommand() command {

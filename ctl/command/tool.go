@@ -260,15 +260,20 @@ func (c *call) resolve() error {
 	return nil
 }
 
+// target is the node that the command line names.
+func (c *call) target() Target {
+	return Target{
+		Node: c.node, Address: c.text["address"], CookieFile: c.text["cookie-file"],
+		TLS: locate.TLS{CACertFile: c.text["tls-cacertfile"], CertFile: c.text["tls-certfile"], KeyFile: c.text["tls-keyfile"]},
+	}
+}
+
 // client connects to the node; a second call gives the same connection.
 func (c *call) client(ctx context.Context) (Client, error) {
 	if c.dialled != nil {
 		return c.dialled, nil
 	}
-	client, err := c.env.Dial(ctx, Target{
-		Node: c.node, Address: c.text["address"], CookieFile: c.text["cookie-file"],
-		TLS: locate.TLS{CACertFile: c.text["tls-cacertfile"], CertFile: c.text["tls-certfile"], KeyFile: c.text["tls-keyfile"]},
-	})
+	client, err := c.env.Dial(ctx, c.target())
 	if err != nil {
 		var known *unreachableError
 		if ctx.Err() != nil || errors.As(err, &known) {

@@ -364,7 +364,7 @@ func (c *call) awaitRunningWhile(ctx context.Context, pid int) error {
 		if !process.Alive() {
 			return false, errorf(exitUnavailable, "process_not_running")
 		}
-		node, err := c.env.Dial(ctx, Target{Node: c.node, Address: c.text["address"], CookieFile: c.text["cookie-file"]})
+		node, err := c.env.Dial(ctx, c.target())
 		if err != nil {
 			return false, nil
 		}

@@ -157,7 +157,7 @@ func readEntry(file string) (Entry, error) {
 	return e, nil
 }
 
-// Find returns the entry of a running node. An entry whose process is gone is removed. Errors: ErrNotRegistered, or the
+// Find returns the entry of a running node; one whose process is gone does not count (see Last). Errors: ErrNotRegistered, or the
 // registry cannot be trusted or read.
 func (r Registry) Find(node string) (Entry, error) {
 	if !isDir(r.dir) {
@@ -178,6 +178,21 @@ func (r Registry) Find(node string) (Entry, error) {
 		return Entry{}, ErrNotRegistered
 	}
 	return e, nil
+}
+
+// Last returns the entry of a node that ended without taking it away, as one that was killed. Errors: as Find.
+func (r Registry) Last(node string) (Entry, error) {
+	if !isDir(r.dir) {
+		return Entry{}, ErrNotRegistered
+	}
+	if err := r.check(); err != nil {
+		return Entry{}, err
+	}
+	e, err := r.read(node)
+	if errors.Is(err, os.ErrNotExist) || err == nil && e.Node != node {
+		return Entry{}, ErrNotRegistered
+	}
+	return e, err
 }
 
 // List returns the entries of all nodes that run, by name. It is for messages; what cannot be read is left out.

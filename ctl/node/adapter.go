@@ -126,7 +126,7 @@ func (a *adapter) ListQueues(ctx context.Context, query admin.QueueQuery, row fu
 	})
 	queues = slices.DeleteFunc(slices.Clone(queues), func(q *state.Queue) bool {
 		down := q.Status == state.QueueDown
-		return query.Online && down || query.Offline && !down || query.Local && q.Master != a.cfg.Node
+		return query.Name != "" && q.Name != query.Name || query.Online && down || query.Offline && !down || query.Local && q.Master != a.cfg.Node
 	})
 	if !query.Figures {
 		for _, q := range queues {
@@ -155,8 +155,9 @@ func queueInfo(q *state.Queue, nodes map[string]*state.Node, f broker.QueueFigur
 		Arguments: arguments(q.Arguments), Policy: q.Policy, Mirrored: q.Mirrored(), State: q.Status.String(),
 		Known: f.Known, Messages: uint64(f.Ready + f.Unacknowledged), MessagesReady: uint64(f.Ready),
 		MessagesUnacknowledged: uint64(f.Unacknowledged), MessagesPersistent: uint64(f.Persistent),
-		MessageBytes: uint64(f.Bytes), MessageBytesPersistent: uint64(f.BytesPersistent), MessagesRAM: uint64(f.MessagesRAM), MessageBytesRAM: uint64(f.BytesRAM),
-		Memory: uint64(f.Memory), Consumers: uint64(f.Consumers),
+		MessageBytes:      uint64(f.Bytes),
+		MessageBytesReady: uint64(max(f.Bytes-f.BytesUnacked, 0)), MessageBytesUnacked: uint64(f.BytesUnacked), MessageBytesPersistent: uint64(f.BytesPersistent), MessagesRAM: uint64(f.MessagesRAM), MessageBytesRAM: uint64(f.BytesRAM),
+		Memory: uint64(f.Memory), Consumers: uint64(f.Consumers), ExclusiveConsumerTag: f.ExclusiveTag,
 	}
 	info.Lost, info.LostMore = f.Lost, f.LostMore
 	if f.Syncing {

@@ -23,6 +23,7 @@ func connectionInfo(c broker.Connection) admin.ConnectionInfo {
 		PID:  admin.PID{Node: c.Node, Creation: c.Incarnation, ID: c.Number},
 		User: c.User, VHost: c.Vhost, State: c.State, Channels: uint64(c.Count), Mechanism: c.Mechanism, FrameMax: c.FrameMax,
 		ChannelMax: c.ChannelMax, Heartbeat: c.Heartbeat, ConnectedAt: c.ConnectedAt, Properties: arguments(c.Properties),
+		Received: c.Received, Reads: c.Reads, Sent: c.Sent, Writes: c.Writes, Pending: c.Pending,
 	}
 	if c.TLS != nil {
 		facts := admin.TLSInfo(*c.TLS)

@@ -43,6 +43,7 @@ func (a *adapter) Ring(ctx context.Context, vhost, name string) (admin.RingInfo,
 			mark, ok := marks[m.Node]
 			out.Answered, out.Received, out.Persisted = ok, mark.Received, mark.Persisted
 			out.Missing, out.More = mark.Missing, mark.More
+			out.Window, out.WindowLimit = mark.Window, mark.Limit
 			info.Members = append(info.Members, out)
 		}
 	})

@@ -21,7 +21,7 @@ var errClosed = errors.New("closed by the client")
 // conn is one connection. Its goroutine, serve, does the handshake and then reads.
 type conn struct {
 	srv     *Server
-	nc      net.Conn
+	nc      *meter
 	log     *slog.Logger
 	info    ConnectionInfo // complete once open is set
 	open    atomic.Bool
@@ -65,7 +65,7 @@ type capabilities struct {
 }
 
 func newConn(s *Server, nc net.Conn, id uint64) *conn {
-	c := &conn{srv: s, nc: nc, channels: make(map[uint16]*slot), stopping: make(chan struct{}), began: time.Now(),
+	c := &conn{srv: s, nc: &meter{Conn: nc}, channels: make(map[uint16]*slot), stopping: make(chan struct{}), began: time.Now(),
 		ended: make(chan struct{}, 1)}
 	c.log = s.cfg.Logger.With("connection", id, "remote", nc.RemoteAddr().String())
 	c.info = ConnectionInfo{ID: id, Remote: nc.RemoteAddr(), Local: nc.LocalAddr()}

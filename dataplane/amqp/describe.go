@@ -13,6 +13,7 @@ type ConnectionStatus struct {
 	Session   Session // that Backend.Open returned
 	State     string  // running, blocked (it published during an alarm) or closing
 	Connected time.Time
+	Traffic   Traffic
 	Channels  []ChannelStatus // by ascending number
 }
 
@@ -59,7 +60,7 @@ func (s *Server) Describe() []ConnectionStatus {
 }
 
 func (c *conn) describe(alarm bool) ConnectionStatus {
-	st := ConnectionStatus{ConnectionInfo: c.info, Session: c.session, State: "running", Connected: c.began}
+	st := ConnectionStatus{ConnectionInfo: c.info, Session: c.session, State: "running", Connected: c.began, Traffic: c.nc.traffic()}
 	c.mu.Lock()
 	switch {
 	case c.failure != nil:

@@ -17,7 +17,7 @@ const (
 
 // handshakeTLS is TLS's own handshake, if the connection came through a TLS listener.
 func (c *conn) handshakeTLS() error {
-	tc, ok := c.nc.(*tls.Conn)
+	tc, ok := c.nc.Conn.(*tls.Conn)
 	if !ok {
 		return nil
 	}

@@ -38,6 +38,11 @@ type Connection struct {
 	Count       int    `msgpack:"k"`  // of channels
 	// TLS is nil without it.
 	TLS      *clienttls.Facts `msgpack:"tls"`
+	Received uint64           `msgpack:"ro"` // octets
+	Reads    uint64           `msgpack:"rc"`
+	Sent     uint64           `msgpack:"so"` // octets
+	Writes   uint64           `msgpack:"sc"`
+	Pending  uint64           `msgpack:"sp"` // octets that the peer has not acknowledged
 	Channels []ChannelInfo    `msgpack:"ch"` // in lists of channels and consumers
 }
 
@@ -170,6 +175,7 @@ func (l *life) connection(c amqp.ConnectionStatus, detail ClientDetail) Connecti
 		Node: l.self.Name, Incarnation: l.self.Incarnation, Number: s.conn, User: c.User.Name, Vhost: c.VHost,
 		Remote: addressText(c.Remote), Local: addressText(c.Local), State: c.State, Mechanism: c.Mechanism, FrameMax: c.FrameMax,
 		ChannelMax: c.ChannelMax, Heartbeat: c.HeartbeatSeconds, ConnectedAt: c.Connected.UnixMilli(), Count: len(c.Channels),
+		Received: c.Traffic.Received, Reads: c.Traffic.Reads, Sent: c.Traffic.Sent, Writes: c.Traffic.Writes, Pending: c.Traffic.Pending,
 	}
 	if c.TLS != nil {
 		out.TLS = clienttls.Describe(c.TLS)

@@ -28,6 +28,7 @@ type QueueFigures struct {
 	Persistent      int    `msgpack:"p"`
 	Consumers       int    `msgpack:"c"`
 	Bytes           int64  `msgpack:"b"`
+	BytesUnacked    int64  `msgpack:"bu"`
 	BytesPersistent int64  `msgpack:"bp"`
 	MessagesRAM     int    `msgpack:"mr"`
 	BytesRAM        int64  `msgpack:"br"`
@@ -41,6 +42,9 @@ type QueueFigures struct {
 	// Lost is how many messages promotions of unsynchronised copies are known to have cost the queue, LostMore that there are others.
 	Lost     uint64 `msgpack:"l"`
 	LostMore bool   `msgpack:"lm"`
+
+	// ExclusiveTag is that of the consumer that shuts out all others.
+	ExclusiveTag string `msgpack:"et"`
 
 	// Of a synchronisation that is under way. The walk has passed SyncDone messages; SyncToGo, the time and the bytes to go
 	// are estimates. SyncRate is messages passed per second.
@@ -79,7 +83,7 @@ func (c *queueCopy) count() QueueFigures {
 	counters, stats := c.process.Counters(), c.replica.Store().Stats()
 	f = QueueFigures{
 		Queue: uint64(c.id), Known: true, Ready: counters.Ready, Unacknowledged: counters.Unacked, Consumers: counters.Consumers,
-		Persistent: stats.Persistent, Bytes: stats.Bytes, BytesPersistent: stats.PersistBytes,
+		Persistent: stats.Persistent, Bytes: stats.Bytes, BytesPersistent: stats.PersistBytes, BytesUnacked: counters.UnackedBytes, ExclusiveTag: counters.ExclusiveTag,
 		MessagesRAM: stats.MessagesRAM, BytesRAM: stats.BytesRAM, Memory: stats.IndexBytes + stats.BytesRAM,
 	}
 	f.SoleNode, f.SoleIncarnation, f.SoleConsumer = counters.Sole.Node.Name, counters.Sole.Node.Incarnation, counters.Sole.Consumer
@@ -118,7 +122,8 @@ func (n *Node) answerFigures(ctx context.Context, _ link.PeerID, body []byte) ([
 }
 
 // Figures asks the masters' nodes about queues and calls row for each queue, node by node as the answers arrive, until row
-// fails. A queue whose master cannot be asked is not Known. It returns how many nodes did not answer.
+// fails. A queue whose master cannot be asked is not Known. It returns how many nodes did not answer in time; one that is not
+// connected, as it has just died, is not among them: nobody waited for it.
 func (n *Node) Figures(ctx context.Context, queues []*state.Queue, row func(*state.Queue, QueueFigures) error) (silent int, err error) {
 	byNode := map[string][]*state.Queue{}
 	for _, q := range queues {
@@ -137,7 +142,9 @@ func (n *Node) Figures(ctx context.Context, queues []*state.Queue, row func(*sta
 				figures, failed := n.askFigures(ctx, node, part)
 				mu.Lock()
 				if failed != nil {
-					silent++
+					if errors.Is(failed, context.DeadlineExceeded) {
+						silent++
+					}
 					n.log.Warn("a node did not answer for its queues", "peer", node, "error", failed)
 				}
 				for i, q := range part {

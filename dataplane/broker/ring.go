@@ -11,12 +11,15 @@ import (
 )
 
 // Watermark is how much of its master's stream of operations a member of a queue has received, and has made safe.
+// Window is how many bytes of the most that it may, Limit, a member has in hand: the master, those that not all have received; a
+// mirror, those that it has not passed on and made safe. Limit is 0 where a node of an older version does not say.
 type Watermark struct {
 	Received  uint64
 	Persisted uint64
 	// Missing is how many messages that are older than its joining a mirror lacks, More that it may lack others.
-	Missing int
-	More    bool
+	Missing       int
+	More          bool
+	Window, Limit int64
 }
 
 // Watermarks asks the members of a queue's view how far they are. A member that does not answer in time is missing.
@@ -36,7 +39,7 @@ func (n *Node) Watermarks(ctx context.Context, q *state.Queue) map[string]Waterm
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			out[m.Node] = Watermark{r.Received, r.Persisted, r.Missing, r.More}
+			out[m.Node] = Watermark{r.Received, r.Persisted, r.Missing, r.More, r.Window, r.Limit}
 		})
 	}
 	wg.Wait()

@@ -99,8 +99,10 @@ type report struct {
 	Received  uint64 `msgpack:"r"`
 	Persisted uint64 `msgpack:"p"`
 	// Missing is how many older messages a copy that is not synchronised lacks, More that it may lack others.
-	Missing  int  `msgpack:"m"`
-	More     bool `msgpack:"o"`
+	Missing  int   `msgpack:"m"`
+	More     bool  `msgpack:"o"`
+	Window   int64 `msgpack:"w"` // bytes of Limit that are in use
+	Limit    int64 `msgpack:"l"`
 	answered bool
 }
 
@@ -252,6 +254,11 @@ func (c *queueCopy) watermarks() (r report) {
 		if s.Sender == (gm.Member{Node: m.Node, Incarnation: m.Incarnation, JoinIndex: m.JoinIndex}) {
 			r.Received, r.Persisted = s.Received, s.Persisted
 		}
+	}
+	// The window of who sends is what is not received by all yet; of who passes on, what it holds and has not passed on and kept.
+	st := c.ring.Group().Stats()
+	if r.Window, r.Limit = st.Held, st.Window; m.Node == c.life.self.Name {
+		r.Window = st.Unstable
 	}
 	return r
 }

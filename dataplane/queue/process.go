@@ -71,6 +71,8 @@ type Output struct {
 // Counters are what lists of queues show.
 type Counters struct {
 	Ready, Unacked, Consumers int
+	UnackedBytes              int64  // bodies
+	ExclusiveTag              string // of the consumer that shuts out all others; empty: there is none
 	Dying                     int    // messages whose dead letters are not stable yet
 	Held                      int    // publishes that wait for the ring's window
 	Waiting                   int    // nodes that have not attached since the promotion
@@ -408,6 +410,10 @@ type Sole struct {
 func (p *Process) Counters() Counters {
 	c := Counters{
 		Unacked: len(p.unacked), Consumers: p.consumers.count, Defects: p.defects, Dying: len(p.dying), Held: p.heldCount(),
+		UnackedBytes: p.unackedBytes,
+	}
+	if e := p.consumers.exclusive; e != nil {
+		c.ExclusiveTag = e.args.Tag
 	}
 	if s := p.consumers.sole; s != nil {
 		c.Sole = Sole{s.node.id, s.args.ID}

@@ -3,9 +3,11 @@ package peer
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -165,29 +167,59 @@ func (w *warren) Pause(_ context.Context, node int) (time.Time, error) {
 	return signal(pid, syscall.SIGSTOP)
 }
 
-// Resume implements Cluster: the node finds out by itself that it was declared down, and comes back.
-func (w *warren) Resume(_ context.Context, node int) error {
+// Resume implements Cluster: the node finds out by itself that it was declared down, and comes back. Until the others say that it
+// has, the tool is not sent to it.
+func (w *warren) Resume(ctx context.Context, node int) error {
 	pid, err := w.pid(node)
 	if err != nil {
 		return err
 	}
-	delete(w.paused, node)
-	_, err = signal(pid, syscall.SIGCONT)
-	return err
+	if _, err := signal(pid, syscall.SIGCONT); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, commandLimit)
+	defer cancel()
+	name := w.cluster.Nodes()[node].Name
+	for {
+		s, err := w.status(ctx)
+		if err == nil && slices.Contains(s.Running, name) {
+			delete(w.paused, node)
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return errors.Join(fmt.Errorf("wait until %s is back: %w", name, ctx.Err()), err)
+		case <-time.After(pollStatus):
+		}
+	}
+}
+
+// pollStatus is how often the cluster is asked whether a node is back.
+const pollStatus = 200 * time.Millisecond
+
+// clusterStatus is what is wanted of the cluster's status.
+type clusterStatus struct {
+	Leader  string   `json:"metadata_leader"`
+	Running []string `json:"running_nodes"`
+}
+
+func (w *warren) status(ctx context.Context) (s clusterStatus, err error) {
+	w.use()
+	out, err := w.run(ctx, "cluster_status", "--formatter", "json")
+	if err != nil {
+		return s, err
+	}
+	if err := json.Unmarshal(out, &s); err != nil {
+		return s, fmt.Errorf("read the cluster's status: %w", err)
+	}
+	return s, nil
 }
 
 // Leader is the node that leads the metadata's Raft group.
 func (w *warren) Leader(ctx context.Context) (int, error) {
-	w.use()
-	out, err := w.run(ctx, "cluster_status", "--formatter", "json")
+	status, err := w.status(ctx)
 	if err != nil {
 		return 0, err
-	}
-	var status struct {
-		Leader string `json:"metadata_leader"`
-	}
-	if err := json.Unmarshal(out, &status); err != nil {
-		return 0, fmt.Errorf("read the cluster's status: %w", err)
 	}
 	for i, n := range w.cluster.Nodes() {
 		if n.Name == status.Leader {

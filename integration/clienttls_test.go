@@ -81,6 +81,7 @@ func TestClientTLS(t *testing.T) {
 ssl_options.cacertfile = %s
 ssl_options.certfile = %s
 ssl_options.keyfile = %s
+ssl_options.password = not-needed-here
 ssl_options.verify = verify_peer
 ssl_options.fail_if_no_peer_cert = false
 auth_mechanisms.1 = PLAIN
@@ -120,6 +121,9 @@ ssl_cert_login_from = common_name`, port, server.CA, server.Cert, server.Key))
 	}
 	if r := c.Tool("rabbitmq-diagnostics", 1, "-q", "listeners"); !strings.Contains(r.Stdout, fmt.Sprintf("port: %d, protocol: amqp/ssl", port)) {
 		t.Errorf("listeners: %s%s", r.Stdout, r.Stderr)
+	}
+	if out := c.Ctl(1, "environment"); strings.Contains(out, "not-needed-here") || !strings.Contains(out, "(hidden)") {
+		t.Errorf("environment shows the password:\n%s", out)
 	}
 	turnedAway(t, c, ours, theirs, port)
 	renewed(t, ours, secure, server)

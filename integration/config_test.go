@@ -1,6 +1,8 @@
 package integration
 
 import (
+	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -44,11 +46,24 @@ func dial(t *testing.T, uri string) *amqp.Connection {
 	return conn
 }
 
+// ipv6Listener is a line for a listener on IPv6, as RabbitMQ writes it; "" where there is no IPv6.
+func ipv6Listener(t *testing.T) string {
+	t.Helper()
+	ln, err := net.Listen("tcp6", "[::1]:0")
+	if err != nil {
+		t.Logf("no IPv6 here: %v", err)
+		return ""
+	}
+	defer ln.Close() // nobody has connected
+	return fmt.Sprintf("listeners.tcp.2 = ::1:%d", ln.Addr().(*net.TCPAddr).Port)
+}
+
 // TestConfigurationOfClients starts a node with a file as RabbitMQ's users have it: what it says of clients holds, what means
 // nothing here is named in the log with its line, and the first user is the one that it describes.
 func TestConfigurationOfClients(t *testing.T) {
+	sixth := ipv6Listener(t)
 	c := cluster.StartConfigured(t, 1, strings.Join([]string{
-		"management.tcp.port = 15672", "log.file.level = info",
+		sixth, "management.tcp.port = 15672", "log.file.level = info",
 		"default_user = ops", "default_pass = s3cret", "default_vhost = /prod", "default_user_tags.monitoring = true",
 		"default_permissions.write = ^(amq.default|q)$", "max_message_size = 1000", "consumer_timeout = 400", "connection_max = 3",
 		"heartbeat = 7", "channel_max = 5", "frame_max = 8192",
@@ -59,6 +74,12 @@ func TestConfigurationOfClients(t *testing.T) {
 		}
 	}
 	uri := "amqp://ops:s3cret@" + c.Address(1) + "/%2Fprod"
+	if _, address, ok := strings.Cut(sixth, "= "); ok {
+		port := address[strings.LastIndexByte(address, ':')+1:]
+		if err := dial(t, "amqp://ops:s3cret@[::1]:"+port+"/%2Fprod").Close(); err != nil {
+			t.Error(err)
+		}
+	}
 	conn := dial(t, uri)
 	if conn.Config.Heartbeat.Seconds() != 7 || conn.Config.ChannelMax != 5 || conn.Config.FrameSize != 8192 {
 		t.Errorf("tuned %+v", conn.Config)

@@ -58,6 +58,16 @@ func ipv6Listener(t *testing.T) string {
 	return fmt.Sprintf("listeners.tcp.2 = ::1:%d", ln.Addr().(*net.TCPAddr).Port)
 }
 
+// dialSixth connects by the listener of that line, if there is one.
+func dialSixth(t *testing.T, line, uri string) {
+	t.Helper()
+	if _, port, ok := strings.Cut(line, "::1:"); ok {
+		if err := dial(t, fmt.Sprintf(uri, port)).Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // TestConfigurationOfClients starts a node with a file as RabbitMQ's users have it: what it says of clients holds, what means
 // nothing here is named in the log with its line, and the first user is the one that it describes.
 func TestConfigurationOfClients(t *testing.T) {
@@ -74,12 +84,7 @@ func TestConfigurationOfClients(t *testing.T) {
 		}
 	}
 	uri := "amqp://ops:s3cret@" + c.Address(1) + "/%2Fprod"
-	if _, address, ok := strings.Cut(sixth, "= "); ok {
-		port := address[strings.LastIndexByte(address, ':')+1:]
-		if err := dial(t, "amqp://ops:s3cret@[::1]:"+port+"/%2Fprod").Close(); err != nil {
-			t.Error(err)
-		}
-	}
+	dialSixth(t, sixth, "amqp://ops:s3cret@[::1]:%s/%%2Fprod")
 	conn := dial(t, uri)
 	if conn.Config.Heartbeat.Seconds() != 7 || conn.Config.ChannelMax != 5 || conn.Config.FrameSize != 8192 {
 		t.Errorf("tuned %+v", conn.Config)

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -25,6 +26,7 @@ const (
 	clientLimit   = 30 * time.Minute // for all scenarios of one client
 	fewScenarios  = 150
 	fewClients    = 5
+	hashPlugin    = "rabbitmq_consistent_hash_exchange" // which Warren has always; a cluster that runs already must have it enabled
 )
 
 // stage is what the scenarios of clients/ find on both sides. The last user is there when all of it is.
@@ -74,6 +76,9 @@ func rabbitURIs(t *testing.T) []string {
 	var uris []string
 	for i := 1; i <= 3; i++ {
 		uris = append(uris, fmt.Sprintf("amqp://guest:guest@127.0.0.1:%s%d/", strings.TrimSuffix(peerPort, "0"), i))
+		if err := run(p.command(t.Context(), "", "plugins", strconv.Itoa(i), "enable", hashPlugin)); err != nil {
+			t.Fatalf("enable RabbitMQ's consistent-hash exchange: %v", err)
+		}
 	}
 	staged(t, uris[0], func(args ...string) error {
 		return run(p.command(t.Context(), "", append([]string{"ctl", "1"}, args...)...))

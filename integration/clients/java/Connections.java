@@ -70,18 +70,22 @@ final class Connections {
             Channel a = c.createChannel();
             Channel b = c.createChannel();
             CountDownLatch down = new CountDownLatch(1);
-            a.addShutdownListener(e -> { t.say("down", Frame.failure(e), e.isInitiatedByApplication()); down.countDown(); });
+            StringBuffer told = new StringBuffer(); // the listener and the failed request run at the same time
+            a.addShutdownListener(e -> { told.append(Frame.failure(e)).append(' ').append(e.isInitiatedByApplication()); down.countDown(); });
             t.tries("declare", () -> a.queueDeclarePassive("java.unknown"));
             down.await();
+            t.say("down", told.toString());
             t.say(a.isOpen(), b.isOpen(), c.isOpen());
             t.tries("on a closed channel", () -> a.queueDeclare());
         });
         Frame.scenario("connection.shutdown", t -> {
             Connection c = t.connect();
             CountDownLatch down = new CountDownLatch(1);
-            c.addShutdownListener(e -> { t.say("down", Frame.failure(e), e.isInitiatedByApplication()); down.countDown(); });
+            StringBuffer told = new StringBuffer();
+            c.addShutdownListener(e -> { told.append(Frame.failure(e)).append(' ').append(e.isInitiatedByApplication()); down.countDown(); });
             t.tries("declare", () -> c.createChannel().exchangeDeclare("java.x", "java-type"));
             down.await();
+            t.say("down", told.toString());
             t.say(c.isOpen());
         });
         Frame.scenario("connection.close-reason", t -> {

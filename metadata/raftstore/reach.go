@@ -24,7 +24,7 @@ func (t *transport) AppendEntries(id raft.ServerID, to raft.ServerAddress, args 
 // InstallSnapshot implements raft.Transport. What is read from data is gone, so it is begun only once the member answers.
 func (t *transport) InstallSnapshot(id raft.ServerID, to raft.ServerAddress, args *raft.InstallSnapshotRequest, resp *raft.InstallSnapshotResponse, data io.Reader) error {
 	err := insist(func() error {
-		hello := raft.AppendEntriesRequest{RPCHeader: args.RPCHeader, Term: args.Term, Leader: args.Leader}
+		hello := raft.AppendEntriesRequest{RPCHeader: args.RPCHeader, Term: args.Term}
 		return t.NetworkTransport.AppendEntries(id, to, &hello, &raft.AppendEntriesResponse{})
 	}, func() bool { return t.leads(args.Term, id) })
 	if err != nil {

@@ -67,7 +67,7 @@ func absentCommands() []command {
 		absent("rotate_logs", "Nodes", "Refused, as by RabbitMQ: a node logs to standard error, whose reader rotates", "", 0, 0,
 			line(func(c *call) string { return fmt.Sprintf("Rotating logs for node %s ...", c.node) }),
 			"a node logs to standard error: what reads it there rotates its files"),
-		needless("hipe_compile", []string{toolCtl}, "Deprecated", "DEPRECATED. This command is a no-op", "<directory>", 1, 1, nil,
+		needless("hipe_compile", []string{toolCtl}, "Deprecated", "Does nothing; kept so that old scripts go on", "<directory>", 1, 1, nil,
 			"This command is a no-op: there is no Erlang"),
 	}
 }

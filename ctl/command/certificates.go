@@ -12,7 +12,7 @@ import (
 
 func certificatesCommand() command {
 	cmd := aboutProcess("certificates", groupConfiguration,
-		"Displays certificates (public keys) for every listener on target node that is configured to use TLS", "", "Certificates of node %s ...",
+		"Shows the certificate of each TLS listener of the node", "", "Certificates of node %s ...",
 		func(c *call, p admin.ProcessInfo) error {
 			if c.format == format.FormatJSON {
 				list := format.List{}
@@ -73,7 +73,7 @@ func period(c *call) (count int, unit string, until time.Time, err error) {
 
 func certificateExpirationCommand() command {
 	cmd := aboutProcess("check_certificate_expiration", groupMonitoring,
-		"Checks the expiration date on the certificates for every listener configured to use TLS", "[--within <period>] [--unit <unit>]",
+		"Fails when a TLS listener's certificate has expired or soon will", "[--within <period>] [--unit <unit>]",
 		"Checking certificate expiration on node %s ...", func(c *call, p admin.ProcessInfo) error {
 			count, unit, until, err := period(c)
 			if err != nil {
@@ -107,8 +107,8 @@ func certificateExpirationCommand() command {
 		})
 	cmd.guides = []string{"ssl", "networking"}
 	cmd.details = []string{
-		"<period>", "period of time to check. Default is four (weeks).",
-		"<unit>", "time unit for the period, can be days, weeks, months, years. Default is weeks.",
+		"<period>", "how long from now they must be valid; 4 if left out",
+		"<unit>", "days, weeks (if left out), months or years",
 	}
 	cmd.flags = []flag{{"within", 0, flagInteger}, {"unit", 0, flagText}}
 	cmd.check = func(c *call) error { _, _, _, err := period(c); return err }

@@ -104,7 +104,7 @@ func connectionColumns() []column[admin.ConnectionInfo] {
 
 func listConnectionsCommand() command {
 	return command{
-		name: "list_connections", tools: readOnly(), group: groupMonitoring, summary: "Lists AMQP 0.9.1 connections for the node",
+		name: "list_connections", tools: readOnly(), group: groupMonitoring, summary: "Shows the AMQP connections of the cluster, a row each",
 		usage:   "[--no-table-headers] [<column> ...] [--timeout <timeout>]",
 		details: []string{"<column>", columnNames(connectionColumns())}, guides: []string{"connections"},
 		most: anyNumber, running: true, check: checkColumns(connectionColumns()),
@@ -139,7 +139,7 @@ func channelColumns() []column[admin.ChannelInfo] {
 
 func listChannelsCommand() command {
 	return command{
-		name: "list_channels", tools: readOnly(), group: groupMonitoring, summary: "Lists all channels in the node",
+		name: "list_channels", tools: readOnly(), group: groupMonitoring, summary: "Shows the AMQP channels of the cluster, a row each",
 		usage:   "[--no-table-headers] [<column> ...]",
 		details: []string{"<column>", columnNames(channelColumns())}, guides: []string{"channels"},
 		most: anyNumber, running: true, check: checkColumns(channelColumns()),
@@ -167,7 +167,7 @@ func consumerColumns() []column[admin.ConsumerInfo] {
 
 func listConsumersCommand() command {
 	return command{
-		name: "list_consumers", tools: readOnly(), group: groupMonitoring, summary: "Lists all consumers for a vhost",
+		name: "list_consumers", tools: readOnly(), group: groupMonitoring, summary: "Shows who consumes from which queue of a virtual host",
 		usage:   "[--vhost <vhost>] [--no-table-headers] [<column> ...] [--timeout <timeout>]",
 		details: []string{"<column>", columnNames(consumerColumns())}, guides: []string{"consumers"},
 		most: anyNumber, running: true, check: checkColumns(consumerColumns()),
@@ -205,7 +205,7 @@ func parsePID(text string) (p admin.PID, err error) {
 func closeConnectionCommand() command {
 	return command{
 		name: "close_connection", tools: []string{toolCtl}, group: groupOperations,
-		summary: "Instructs the broker to close the connection associated with the Erlang process id",
+		summary: "Closes one client connection, named by its pid",
 		usage:   "<connection pid> <explanation>",
 		details: []string{
 			"<connection pid>", "connection identifier (see list_connections pid)",
@@ -227,9 +227,9 @@ func closeConnectionCommand() command {
 func closeAllUserConnectionsCommand() command {
 	return command{
 		name: "close_all_user_connections", tools: []string{toolCtl}, group: groupOperations,
-		summary: "Instructs the broker to close all connections of the specified user",
+		summary: "Closes every client connection of a user",
 		usage:   "<username> <explanation>",
-		details: []string{"<username>", "Self-explanatory", "<explanation>", "reason for connection closure, which the clients are told"},
+		details: []string{"<username>", "name of the user", "<explanation>", "reason for connection closure, which the clients are told"},
 		guides:  []string{"connections"}, least: 2, most: 2, running: true,
 		banner: line(func(c *call) string {
 			return fmt.Sprintf("Closing connections of user %s, reason: %s...", c.args[0], c.args[1])
@@ -247,13 +247,13 @@ func closeAllUserConnectionsCommand() command {
 func closeAllConnectionsCommand() command {
 	return command{
 		name: "close_all_connections", tools: []string{toolCtl}, group: groupOperations,
-		summary: "Instructs the broker to close all connections for the specified vhost or entire RabbitMQ node",
+		summary: "Closes the client connections of a virtual host, or of a whole node",
 		usage:   "[--vhost <vhost> --limit <limit>] [-n <node> --global] [--per-connection-delay <delay>] <explanation>",
 		details: []string{
 			"<explanation>", "reason for connection closure, which the clients are told",
-			"--global", "consider connections across all virtual hosts",
-			"--limit <limit>", "close up to this many connections",
-			"--per-connection-delay <milliseconds>", "inject a delay between closures",
+			"--global", "connections to any virtual host",
+			"--limit <limit>", "at most so many of them",
+			"--per-connection-delay <milliseconds>", "pause after each, in milliseconds",
 		},
 		guides: []string{"connections"},
 		flags:  []flag{{"global", 0, flagBool}, {"limit", 0, flagInteger}, {"per-connection-delay", 0, flagInteger}},

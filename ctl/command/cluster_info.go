@@ -23,7 +23,7 @@ func clusterInfoCommands() []command {
 func environmentCommand() command {
 	return command{
 		name: "environment", tools: readOnly(), group: "Configuration and Environment",
-		summary: "Displays the name and value of each setting of the node's configuration", guides: []string{"configure"},
+		summary: "Shows each setting of the node and its value", guides: []string{"configure"},
 		banner: line(func(c *call) string { return fmt.Sprintf("Application environment of node %s ...", c.node) }),
 		run: withClient(func(ctx context.Context, c *call, node Client) error {
 			all, err := node.Environment(ctx)
@@ -51,7 +51,7 @@ func environmentCommand() command {
 func reportCommand() command {
 	return command{
 		name: "report", tools: readOnly(), group: groupMonitoring, guides: []string{"monitoring"}, running: true,
-		summary: "Generate a server status report containing a concatenation of all server status information for support purposes",
+		summary: "Prints all that the other status commands print, one after the other, to be sent along with a question",
 		banner:  line(func(c *call) string { return fmt.Sprintf("Reporting server status of node %s ...\n", c.node) }),
 		run: withClient(func(ctx context.Context, c *call, node Client) error {
 			sub := func(vhost, name string, args ...string) error {
@@ -97,11 +97,11 @@ func unresponsiveColumns() []column[admin.QueueInfo] {
 func listUnresponsiveQueuesCommand() command {
 	return command{
 		name: "list_unresponsive_queues", tools: readOnly(), group: groupMonitoring,
-		summary: "Tests queues to respond within timeout. Lists those which did not respond",
+		summary: "Asks each queue for a sign of life and lists those that gave none in time",
 		usage:   "[--local] [--queue-timeout <milliseconds>] [<column> ...] [--no-table-headers] [--timeout <timeout>]",
 		details: []string{
 			"<column>", columnNames(unresponsiveColumns()),
-			"--queue-timeout <milliseconds>", "per-queue timeout to use when checking for responsiveness",
+			"--queue-timeout <milliseconds>", "how long one queue may take to answer",
 		},
 		flags: []flag{{"local", 0, flagBool}, {"queue-timeout", 0, flagInteger}, {"all", 0, flagBool}},
 		most:  anyNumber, running: true, check: checkColumns(unresponsiveColumns()),

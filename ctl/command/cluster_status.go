@@ -14,7 +14,7 @@ import (
 func clusterStatusCommand() command {
 	return command{
 		name: "cluster_status", tools: []string{toolCtl, toolDiagnostics}, group: "Cluster",
-		summary: "Displays all the nodes in the cluster grouped by node type, together with the currently running nodes",
+		summary: "Shows the cluster's members, which of them run, their versions, alarms and listeners",
 		usage:   "[--timeout <timeout>]",
 		guides:  []string{"clustering", "cluster-formation", "monitoring"},
 		check:   documentFormat,

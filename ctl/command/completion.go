@@ -42,7 +42,7 @@ func (t *tool) completions(before []string, prefix string) (words []string) {
 func autocompleteCommand() command {
 	return command{
 		name: "autocomplete", tools: allTools(), group: "Help",
-		summary: "Provides command name autocomplete variants", usage: "[prefix] [--timeout <timeout>]", most: anyNumber,
+		summary: "Lists the commands that begin with a prefix", usage: "[prefix] [--timeout <timeout>]", most: anyNumber,
 		details: []string{"[prefix]", "what is typed so far; its last word is completed"},
 		run: func(_ context.Context, c *call) error {
 			prefix, before := "", c.args

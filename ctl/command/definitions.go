@@ -51,11 +51,11 @@ func definitionFlags() []flag {
 func exportDefinitionsCommand() command {
 	return command{
 		name: "export_definitions", tools: []string{toolCtl}, group: groupDefinitions,
-		summary: "Exports definitions in JSON or compressed Erlang Term Format.",
+		summary: "Writes users, virtual hosts, permissions, policies, queues, exchanges and bindings to a JSON file",
 		usage:   `<file_path | "-"> [--format <json | erlang>] [--timeout <timeout>]`,
 		details: []string{
-			"<file>", "Local file path to export to. Pass a dash (-) for stdout.",
-			"--format", "input format to use: json",
+			"<file>", "file to write; - is standard output",
+			"--format", "form of the file; only json is known",
 		},
 		guides: []string{"definitions"}, flags: definitionFlags()[:1], least: 1, most: 1, running: true,
 		check: func(c *call) error {
@@ -114,11 +114,11 @@ func exportDefinitions(ctx context.Context, c *call, node Client) error {
 func importDefinitionsCommand() command {
 	return command{
 		name: "import_definitions", tools: []string{toolCtl}, group: groupDefinitions,
-		summary: "Imports definitions in JSON or compressed Erlang Term Format.",
+		summary: "Reads a JSON file of definitions, as exported here or by RabbitMQ 3.x, into the cluster",
 		usage:   `<file_path | "-"> [--format <json | erlang>] [--skip-if-unchanged] [--timeout <timeout>]`,
 		details: []string{
 			"[file]", "Local file path to load from. If omitted or a dash, load from stdin.",
-			"--format", "input format to use: json",
+			"--format", "form of the file; only json is known",
 			"--skip-if-unchanged", "accepted: what is there already is left alone in any case",
 		},
 		guides: []string{"definitions"}, flags: definitionFlags(), most: 1, running: true,

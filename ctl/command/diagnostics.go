@@ -17,16 +17,16 @@ import (
 
 func diagnosticCommands() []command {
 	return []command{
-		alarmsCommand("alarms", "Lists resource alarms (local or cluster-wide) in effect on the target node", "any known", false, false),
-		alarmsCommand("check_alarms", "Health check that exits with a non-zero code if the target node reports any alarms, local or cluster-wide.",
+		alarmsCommand("alarms", "Shows the memory and disk alarms that are in force", "any known", false, false),
+		alarmsCommand("check_alarms", "Fails while an alarm is in force anywhere in the cluster",
 			"any local", true, false),
-		alarmsCommand("check_local_alarms", "Health check that exits with a non-zero code if the target node reports any local alarms",
+		alarmsCommand("check_local_alarms", "Fails while an alarm of this very node is in force",
 			"any local", true, true),
 		checkPortConnectivityCommand(), checkPortListenerCommand(), checkProtocolListenerCommand(),
-		runningCommand("check_running", "Health check that exits with a non-zero code if the RabbitMQ app on the target node is not running",
+		runningCommand("check_running", "Fails unless the broker runs on the node",
 			"Checking if RabbitMQ is running on node %s ..."),
 		checkVirtualHostsCommand(), isBootingCommand(),
-		runningCommand("is_running", "Checks if RabbitMQ is fully booted and running on the target node", "Asking node %s for its status ..."),
+		runningCommand("is_running", "Fails unless the node has started and serves clients", "Asking node %s for its status ..."),
 		listenersCommand(), memoryBreakdownCommand(), serverVersionCommand(), erlangVersionCommand(),
 		nodeHealthCheckCommand(),
 	}
@@ -115,7 +115,7 @@ func runningCommand(name, summary, banner string) command {
 }
 
 func isBootingCommand() command {
-	return diagnostic("is_booting", "Checks if RabbitMQ is still booting on the target node", timeoutUsage,
+	return diagnostic("is_booting", "Fails unless the node is starting", timeoutUsage,
 		"Asking node %s for its boot status ...", func(ctx context.Context, c *call, node Client) error {
 			s, err := node.Status(ctx)
 			if err != nil {
@@ -148,7 +148,7 @@ func ports(all []admin.Listener) string {
 
 func checkPortListenerCommand() command {
 	cmd := diagnostic("check_port_listener",
-		"Health check that exits with a non-zero code if target node does not have an active listener for given port",
+		"Fails unless the node listens on a port",
 		"<port> [--timeout <timeout>]", "", func(ctx context.Context, c *call, node Client) error {
 			s, err := node.Status(ctx)
 			if err != nil {
@@ -188,7 +188,7 @@ func protocolName(typed string) string {
 
 func checkProtocolListenerCommand() command {
 	cmd := diagnostic("check_protocol_listener",
-		"Health check that exits with a non-zero code if target node does not have an active listener for given protocol",
+		"Fails unless the node listens for a protocol",
 		"<protocol> [--timeout <timeout>]", "", func(ctx context.Context, c *call, node Client) error {
 			s, err := node.Status(ctx)
 			if err != nil {
@@ -217,7 +217,7 @@ func checkProtocolListenerCommand() command {
 const connectTimeout = 5 * time.Second
 
 func checkPortConnectivityCommand() command {
-	return diagnostic("check_port_connectivity", "Basic TCP connectivity health check for each listener's port on the target node",
+	return diagnostic("check_port_connectivity", "Connects once to each port that the node listens on, and fails if one refuses",
 		timeoutUsage, "Testing TCP connections to all active listeners on node %s ...",
 		func(ctx context.Context, c *call, node Client) error {
 			s, err := node.Status(ctx)
@@ -253,7 +253,7 @@ func (c *call) connect(ctx context.Context, l admin.Listener) error {
 }
 
 func checkVirtualHostsCommand() command {
-	return diagnostic("check_virtual_hosts", "Health check that checks if all vhosts are running in the target node", timeoutUsage,
+	return diagnostic("check_virtual_hosts", "Fails unless every virtual host can be used", timeoutUsage,
 		"Checking if all vhosts are running on node %s ...", func(ctx context.Context, c *call, node Client) error {
 			s, err := node.Status(ctx)
 			if err != nil {
@@ -267,7 +267,7 @@ func checkVirtualHostsCommand() command {
 }
 
 func listenersCommand() command {
-	return diagnostic("listeners", "Lists active connection listeners (bound interface, port, protocol) on the target node", timeoutUsage,
+	return diagnostic("listeners", "Shows on which addresses, ports and for which protocols the node listens", timeoutUsage,
 		"Asking node %s to report its protocol listeners ...", func(ctx context.Context, c *call, node Client) error {
 			s, err := node.Status(ctx)
 			if err != nil {
@@ -284,7 +284,7 @@ func listenersCommand() command {
 }
 
 func memoryBreakdownCommand() command {
-	cmd := diagnostic("memory_breakdown", "Provides a memory usage breakdown on the target node.", "[--unit <unit>] [--timeout <timeout>]",
+	cmd := diagnostic("memory_breakdown", "Shows what the node's memory is used for", "[--unit <unit>] [--timeout <timeout>]",
 		"Reporting memory breakdown on node %s...", func(ctx context.Context, c *call, node Client) error {
 			s, err := node.Status(ctx)
 			if err != nil {
@@ -325,7 +325,7 @@ func checkUnit(c *call) error {
 }
 
 func serverVersionCommand() command {
-	return diagnostic("server_version", "Displays server version on the target node", timeoutUsage,
+	return diagnostic("server_version", "Prints the version that the node runs", timeoutUsage,
 		"Asking node %s for its RabbitMQ version...", func(ctx context.Context, c *call, node Client) error {
 			s, err := node.Status(ctx)
 			if err != nil {

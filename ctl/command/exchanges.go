@@ -62,7 +62,7 @@ func bindingColumns() []column[admin.BindingInfo] {
 func listBindingsCommand() command {
 	return command{
 		name: "list_bindings", tools: readOnly(), group: "Exchanges and bindings",
-		summary: "Lists all bindings on a vhost",
+		summary: "Shows the bindings of a virtual host, a row each",
 		usage:   "[--vhost <vhost>] [--no-table-headers] [<column> ...] [--timeout <timeout>]",
 		details: []string{"<column>", columnNames(bindingColumns())},
 		most:    anyNumber,

@@ -19,7 +19,7 @@ func limitCommands() []command {
 
 func setVHostLimitsCommand() command {
 	return command{
-		name: "set_vhost_limits", tools: []string{toolCtl}, group: "Virtual hosts", summary: "Sets virtual host limits",
+		name: "set_vhost_limits", tools: []string{toolCtl}, group: "Virtual hosts", summary: "Limits how many connections or queues a virtual host may have",
 		usage:   "[--vhost <vhost>] <definition>",
 		details: []string{"<definition>", "Limit definitions, must be a valid JSON document: max-connections, max-queues; -1 is no limit"},
 		guides:  []string{"vhosts"}, least: 1, most: 1, running: true,
@@ -37,7 +37,7 @@ func setVHostLimitsCommand() command {
 
 func clearVHostLimitsCommand() command {
 	return command{
-		name: "clear_vhost_limits", tools: []string{toolCtl}, group: "Virtual hosts", summary: "Clears virtual host limits",
+		name: "clear_vhost_limits", tools: []string{toolCtl}, group: "Virtual hosts", summary: "Takes all limits of a virtual host away",
 		usage: "[--vhost <vhost>]", guides: []string{"vhosts"}, running: true,
 		banner: line(func(c *call) string { return fmt.Sprintf(`Clearing vhost "%s" limits ...`, c.vhost) }),
 		run: change(func(ctx context.Context, c *call, node Client) error {
@@ -68,7 +68,7 @@ func limitRows(c *call, owner string, all []admin.LimitsInfo) error {
 
 func listVHostLimitsCommand() command {
 	return command{
-		name: "list_vhost_limits", tools: readOnly(), group: "Virtual hosts", summary: "Displays configured virtual host limits",
+		name: "list_vhost_limits", tools: readOnly(), group: "Virtual hosts", summary: "Shows the limits of one or of all virtual hosts",
 		usage:   "[--vhost <vhost>] [--global] [--no-table-headers]",
 		details: []string{"--global", "list global limits (those not associated with a particular virtual host)"},
 		guides:  []string{"vhosts"}, flags: []flag{{"global", 0, flagBool}}, running: true,
@@ -102,7 +102,7 @@ func setUserLimitsCommand() command {
 		name: "set_user_limits", tools: []string{toolCtl}, group: "Users", summary: "Sets user limits",
 		usage: "<username> <definition>",
 		details: []string{
-			"<username>", "Self-explanatory",
+			"<username>", "name of the user",
 			"<definition>", "Limit definitions, must be a valid JSON document: max-connections, max-channels; -1 is no limit",
 		},
 		least: 2, most: 2, running: true,
@@ -117,9 +117,9 @@ func setUserLimitsCommand() command {
 
 func clearUserLimitsCommand() command {
 	return command{
-		name: "clear_user_limits", tools: []string{toolCtl}, group: "Users", summary: "Clears user connection/channel limits",
+		name: "clear_user_limits", tools: []string{toolCtl}, group: "Users", summary: "Takes one limit of a user, or all of them, away",
 		usage:   "<username> <limit_type> | all",
-		details: []string{"<username>", "Self-explanatory", "<limit_type>", "Limit type, must be max-connections or max-channels"},
+		details: []string{"<username>", "name of the user", "<limit_type>", "max-connections or max-channels"},
 		least:   2, most: 2, running: true,
 		banner: line(func(c *call) string {
 			if c.args[1] == "all" {
@@ -135,7 +135,7 @@ func clearUserLimitsCommand() command {
 
 func listUserLimitsCommand() command {
 	return command{
-		name: "list_user_limits", tools: readOnly(), group: "Users", summary: "Displays configured user limits",
+		name: "list_user_limits", tools: readOnly(), group: "Users", summary: "Shows the limits of one or of all users",
 		usage:   "[--user <username>] [--global]",
 		details: []string{"--user <username>", "user for which the limits should be displayed", "--global", "list limits of all users"},
 		flags:   []flag{{"global", 0, flagBool}, {"user", 0, flagText}}, running: true,

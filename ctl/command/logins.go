@@ -13,9 +13,9 @@ import (
 func loginCommands() []command {
 	return []command{
 		loginStatsCommand(),
-		trackSourcesCommand("enable_auth_attempt_source_tracking", "Enables the tracking of peer IP address and username of authentication attempts",
+		trackSourcesCommand("enable_auth_attempt_source_tracking", "Starts counting logins by user and client address",
 			"Enabling authentication attempt source tracking ...", true),
-		trackSourcesCommand("disable_auth_attempt_source_tracking", "Disables the tracking of peer IP address and username of authentication attempts",
+		trackSourcesCommand("disable_auth_attempt_source_tracking", "Ends the counting of logins by user and client address",
 			"Disabling authentication attempt source tracking ...", false),
 		resetLoginsCommand(),
 	}
@@ -34,7 +34,7 @@ func loginStatsCommand() command {
 	}, figures...)
 	return command{
 		name: "list_node_auth_attempt_stats", tools: readOnly(), group: groupMonitoring, usage: "[--by-source]", running: true,
-		summary: "Lists authentication attempts on the target node", guides: []string{"access-control", "monitoring"},
+		summary: "Shows how many logins succeeded and failed on the node", guides: []string{"access-control", "monitoring"},
 		details: []string{"--by-source", "list authentication attempts by remote address and username; see enable_auth_attempt_source_tracking"},
 		flags:   []flag{{"by-source", 0, flagBool}},
 		banner: line(func(c *call) string {
@@ -82,7 +82,7 @@ func trackSourcesCommand(name, summary, banner string, on bool) command {
 func resetLoginsCommand() command {
 	return command{
 		name: "reset_node_auth_attempt_metrics", tools: []string{toolDiagnostics}, group: groupConfiguration, running: true,
-		summary: "Resets auth attempt metrics on the target node", guides: []string{"access-control", "monitoring"},
+		summary: "Sets the counters of logins to zero", guides: []string{"access-control", "monitoring"},
 		banner: line(func(c *call) string { return fmt.Sprintf("Reset auth attempt metrics on node %s ...", c.node) }),
 		run:    change(func(ctx context.Context, _ *call, node Client) error { return node.ResetLogins(ctx) }),
 	}

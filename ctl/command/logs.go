@@ -20,7 +20,7 @@ func logCommands() []command {
 }
 
 func logLocationCommand() command {
-	cmd := diagnostic("log_location", "Shows log file location(s) on target node", "[--all|-a] [--timeout <timeout>]",
+	cmd := diagnostic("log_location", "Says where the node's log goes", "[--all|-a] [--timeout <timeout>]",
 		"Log file location(s) on node %s ...", func(ctx context.Context, c *call, node Client) error {
 			s, err := node.Status(ctx)
 			if err != nil {
@@ -43,7 +43,7 @@ func logTailCommand() command {
 		}
 		return standard
 	}
-	cmd := diagnostic("log_tail", "Prints the last N lines of the log on the node", "[--number|-N <number>] [--timeout <timeout>]", "",
+	cmd := diagnostic("log_tail", "Prints the newest lines of the node's log", "[--number|-N <number>] [--timeout <timeout>]", "",
 		func(ctx context.Context, c *call, node Client) error {
 			n, err := strconv.Atoi(lines(c))
 			if err != nil {
@@ -99,13 +99,13 @@ func (c *call) watch(ctx context.Context, ask func(ctx context.Context, d time.D
 }
 
 func logTailStreamCommand() command {
-	cmd := diagnostic("log_tail_stream", "Streams logs from a running node for a period of time", "[--duration|-d <seconds>] [--timeout <timeout>]", "",
+	cmd := diagnostic("log_tail_stream", "Prints the node's log as it is written", "[--duration|-d <seconds>] [--timeout <timeout>]", "",
 		func(ctx context.Context, c *call, node Client) error {
 			return c.watch(ctx, func(ctx context.Context, d time.Duration, _ bool) error {
 				return node.Log(ctx, admin.LogQuery{Follow: true, For: d}, c.logLine)
 			})
 		})
-	cmd.guides, cmd.details = nil, []string{"<duration_in_seconds>", "duration in seconds to stream log. Defaults to infinity"}
+	cmd.guides, cmd.details = nil, []string{"<duration_in_seconds>", "end after so many seconds; without it, at Ctrl-C"}
 	cmd.flags = []flag{durationFlag}
 	cmd.check = func(c *call) error { _, err := c.duration(); return err }
 	cmd.banner = line(func(c *call) string {
@@ -118,7 +118,7 @@ func logTailStreamCommand() command {
 }
 
 func eventStreamCommand() command {
-	cmd := diagnostic("consume_event_stream", "Streams internal events from a running node. Output is jq-compatible.",
+	cmd := diagnostic("consume_event_stream", "Prints what happens on the node as JSON, a line for each event",
 		"[--duration|-d <seconds>] [--pattern <pattern>] [--timeout <timeout>]", "",
 		func(ctx context.Context, c *call, node Client) error {
 			return c.watch(ctx, func(ctx context.Context, d time.Duration, _ bool) error {
@@ -127,8 +127,8 @@ func eventStreamCommand() command {
 		})
 	cmd.guides, cmd.banner = nil, nil
 	cmd.details = []string{
-		"<duration_in_seconds>", "duration in seconds to stream log. Defaults to infinity",
-		"<pattern>", "regular expression to pick events",
+		"<duration_in_seconds>", "end after so many seconds; without it, at Ctrl-C",
+		"<pattern>", "only events whose names match",
 	}
 	cmd.flags = []flag{durationFlag, {"pattern", 0, flagText}}
 	cmd.check = func(c *call) error { _, err := c.duration(); return err }

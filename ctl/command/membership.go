@@ -57,7 +57,7 @@ func awaitStatus(ctx context.Context, c *call, fits func(admin.NodeStatus) bool)
 func stopAppCommand() command {
 	return command{
 		name: "stop_app", tools: []string{toolCtl}, group: "Nodes",
-		summary: "Stops the RabbitMQ application, leaving the runtime (Erlang VM) running",
+		summary: "Stops the broker; the process stays up and waits for start_app",
 		banner: func(c *call) []string {
 			return []string{fmt.Sprintf("Stopping rabbit application on node %s ...", c.node)}
 		},
@@ -77,7 +77,7 @@ func stopAppCommand() command {
 func startAppCommand() command {
 	return command{
 		name: "start_app", tools: []string{toolCtl}, group: "Nodes",
-		summary: "Starts the RabbitMQ application but leaves the runtime (Erlang VM) running",
+		summary: "Starts the broker again in a process where stop_app stopped it",
 		banner:  func(c *call) []string { return []string{fmt.Sprintf("Starting node %s ...", c.node)} },
 		run: withClient(func(ctx context.Context, c *call, node Client) error {
 			if err := node.StartApp(ctx); err != nil {
@@ -91,7 +91,7 @@ func startAppCommand() command {
 func resetCommand(force bool) command {
 	cmd := command{
 		name: "reset", tools: []string{toolCtl}, group: "Nodes",
-		summary: "Instructs a RabbitMQ node to leave the cluster and return to its virgin state",
+		summary: "Has a stopped node leave its cluster and forget everything that it holds",
 		guides:  []string{"clustering"},
 		require: requireStopped,
 		banner:  func(c *call) []string { return []string{fmt.Sprintf("Resetting node %s ...", c.node)} },
@@ -105,7 +105,7 @@ func resetCommand(force bool) command {
 		}),
 	}
 	if force {
-		cmd.name, cmd.group, cmd.summary = "force_reset", "Cluster", "Forcefully returns a RabbitMQ node to its virgin state"
+		cmd.name, cmd.group, cmd.summary = "force_reset", "Cluster", "Empties a stopped node without telling its cluster"
 		cmd.banner = func(c *call) []string { return []string{fmt.Sprintf("Forcefully resetting node %s ...", c.node)} }
 	}
 	return cmd
@@ -124,12 +124,12 @@ func errNoRAM() error {
 func joinClusterCommand() command {
 	return command{
 		name: "join_cluster", tools: []string{toolCtl}, group: "Cluster",
-		summary: "Instructs the node to become a member of the cluster that the specified node is in",
+		summary: "Makes a stopped, empty node a member of another node's cluster",
 		usage:   "[--disc|--ram] <existing_cluster_member>",
 		details: []string{
-			"<existing_cluster_member>", "Existing cluster member (node) to join",
-			"--disc", "new node should be a disk one (stores its schema on disk). Highly recommended, used by default.",
-			"--ram", "new node should be a RAM one (stores schema in RAM). Not recommended. Consult clustering doc guides first.",
+			"<existing_cluster_member>", "a running member of that cluster",
+			"--disc", "the only kind there is: every node keeps its metadata on disk",
+			"--ram", "accepted for old scripts; the node keeps its metadata on disk all the same",
 		},
 		guides: []string{"clustering", "cluster-formation"},
 		flags:  []flag{{"disc", 0, flagBool}, {"ram", 0, flagBool}},
@@ -181,10 +181,10 @@ func textOf(err error) string {
 func forgetNodeCommand() command {
 	return command{
 		name: "forget_cluster_node", tools: []string{toolCtl}, group: "Cluster",
-		summary: "Removes a node from the cluster",
+		summary: "Strikes a stopped or lost node off the list of members",
 		usage:   "[--offline] <existing_cluster_member_node>",
 		details: []string{
-			"--offline", "try to update cluster membership state directly. Use when target node is stopped. Only works for local nodes.",
+			"--offline", "work on the data directory of a stopped node of this machine",
 		},
 		guides: []string{"clustering", "cluster-formation"},
 		flags:  []flag{{"offline", 0, flagBool}},
@@ -232,7 +232,7 @@ func requireOffline(ctx context.Context, c *call) error {
 func changeNodeTypeCommand() command {
 	return command{
 		name: "change_cluster_node_type", tools: []string{toolCtl}, group: "Cluster",
-		summary: "Changes the type of the cluster node",
+		summary: "Does nothing: every node keeps its metadata on disk",
 		usage:   "<disc | ram>",
 		details: []string{"<disc | ram>", "New node type"},
 		guides:  []string{"clustering"},
@@ -260,7 +260,7 @@ func changeNodeTypeCommand() command {
 func forceBootCommand() command {
 	return command{
 		name: "force_boot", tools: []string{toolCtl}, group: "Cluster",
-		summary: "Forces node to start even if it cannot contact or rejoin any of its previously known peers",
+		summary: "Lets a stopped node start without waiting for the peers it knew",
 		guides:  []string{"clustering"},
 		run: func(ctx context.Context, c *call) error {
 			err := requireStopped(ctx, c)
@@ -277,7 +277,7 @@ func forceBootCommand() command {
 func renameNodeCommand() command {
 	return command{
 		name: "rename_cluster_node", tools: []string{toolCtl}, group: "Cluster",
-		summary: "Renames cluster nodes in the local database",
+		summary: "Refuses, and says how a node gets another name",
 		usage:   "<oldnode1> <newnode1> [oldnode2] [newnode2] ...",
 		details: []string{"<oldnode>", "Original node name", "<newnode>", "New node name"},
 		guides:  []string{"clustering"},
@@ -300,9 +300,9 @@ func renameNodeCommand() command {
 func updateNodesCommand() command {
 	return command{
 		name: "update_cluster_nodes", tools: []string{toolCtl}, group: "Cluster",
-		summary: "Instructs a cluster member node to sync the list of known cluster members from <seed_node>",
+		summary: "Does nothing: members learn of each other from the log that they share",
 		usage:   "<seed_node>",
-		details: []string{"<seed_node>", "Cluster node to seed known cluster members from"},
+		details: []string{"<seed_node>", "a member of the cluster"},
 		guides:  []string{"clustering"},
 		least:   1,
 		most:    1,

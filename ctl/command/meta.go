@@ -9,7 +9,7 @@ import (
 func helpCommand() command {
 	return command{
 		name: "help", tools: allTools(), group: "Help",
-		summary: "Displays usage information for a command",
+		summary: "Explains a command",
 		usage:   "(<command> | [--list-commands])",
 		flags:   []flag{{"list-commands", 0, flagBool}},
 		most:    1,
@@ -36,7 +36,7 @@ func helpCommand() command {
 func versionCommand() command {
 	return command{
 		name: "version", tools: []string{toolCtl, toolDiagnostics}, group: "Help",
-		summary: "Displays CLI tools version",
+		summary: "Prints the version of this program",
 		run: func(_ context.Context, c *call) error {
 			print(c.env.Stdout, Version+"\n")
 			return nil

@@ -108,12 +108,12 @@ func rebalanceCommand() command {
 	supported := func(kind string) bool { return kind == "all" || kind == "classic" || kind == "quorum" }
 	return command{
 		name: "rebalance", tools: []string{toolQueues}, group: "Queues",
-		summary: "Re-balances leaders of replicated queues across up-and-running cluster nodes",
+		summary: "Spreads the masters of mirrored queues evenly over the running nodes, without loss",
 		usage:   "< all | classic | quorum > [--vhost-pattern <pattern>] [--queue-pattern <pattern>]",
 		details: []string{
-			"<type>", "queue type, must be one of: all, classic, quorum",
-			"--queue-pattern <pattern>", "regular expression to match queue names",
-			"--vhost-pattern <pattern>", "regular expression to match virtual host names",
+			"<type>", "which queues: all, classic or quorum (of which there are none)",
+			"--queue-pattern <pattern>", "only queues whose names match",
+			"--vhost-pattern <pattern>", "only virtual hosts whose names match",
 		},
 		guides:  []string{"quorum-queues"},
 		flags:   []flag{{"queue-pattern", 0, flagText}, {"vhost-pattern", 0, flagText}},

@@ -38,7 +38,7 @@ func waitFor(ctx context.Context, done func() (bool, error)) error {
 func pingCommand() command {
 	return command{
 		name: "ping", tools: []string{toolCtl, toolDiagnostics}, group: "Observability",
-		summary: "Checks that the node OS process is up, registered with EPMD and CLI tools can authenticate with it",
+		summary: "Asks a node for a sign of life and proves to each other that both know the cookie",
 		usage:   "[--timeout <timeout>]",
 		guides:  []string{"monitoring"},
 		limit:   time.Minute,
@@ -62,7 +62,7 @@ func pingCommand() command {
 func awaitStartupCommand() command {
 	return command{
 		name: "await_startup", tools: []string{toolCtl}, group: "Nodes",
-		summary: "Waits for the RabbitMQ application to start on the target node",
+		summary: "Returns once the node serves clients",
 		run: withClient(func(ctx context.Context, c *call, node Client) error {
 			stopped := false
 			err := waitFor(ctx, func() (bool, error) {
@@ -83,9 +83,9 @@ func awaitStartupCommand() command {
 func awaitOnlineNodesCommand() command {
 	return command{
 		name: "await_online_nodes", tools: []string{toolCtl}, group: "Cluster",
-		summary: "Waits for <count> nodes to join the cluster",
+		summary: "Returns once so many members of the cluster run",
 		usage:   "<count> [--timeout <timeout>]",
-		details: []string{"<count>", "how many cluster members must be up in order for this command to exit. When <count> is 1, always exits immediately."},
+		details: []string{"<count>", "the number of running members to wait for"},
 		least:   1,
 		most:    1,
 		check: func(c *call) error {
@@ -118,11 +118,11 @@ func awaitOnlineNodesCommand() command {
 func stopCommand() command {
 	return command{
 		name: "stop", tools: []string{toolCtl}, group: "Nodes",
-		summary: "Stops RabbitMQ and its runtime (Erlang VM). Requires a local node pid file path to monitor progress.",
+		summary: "Stops a node in good order; with a pid file, returns when its process has ended",
 		usage:   "[--idempotent] [<pidfile>]",
 		details: []string{
-			"<pidfile>", "node PID file path to monitor. To avoid using a PID file, use 'rabbitmqctl shutdown'",
-			"--idempotent", "return success if target node is not running (cannot be contacted)",
+			"<pidfile>", "file that holds the process's number",
+			"--idempotent", "a node that is stopped already is no error",
 		},
 		flags: []flag{{"idempotent", 0, flagBool}},
 		most:  1,

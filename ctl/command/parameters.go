@@ -25,7 +25,7 @@ func parameterCommands() []command {
 
 func setParameterCommand() command {
 	return command{
-		name: "set_parameter", tools: []string{toolCtl}, group: groupParameters, summary: "Sets a runtime parameter.",
+		name: "set_parameter", tools: []string{toolCtl}, group: groupParameters, summary: "Sets a runtime parameter, global or of a virtual host",
 		usage: "[--vhost <vhost>] <component_name> <name> <value>",
 		details: []string{
 			"<component_name>", "component name", "<name>", "parameter name (identifier)", "<value>", "parameter value",
@@ -51,7 +51,7 @@ func setParameterCommand() command {
 
 func clearParameterCommand() command {
 	return command{
-		name: "clear_parameter", tools: []string{toolCtl}, group: groupParameters, summary: "Clears a runtime parameter.",
+		name: "clear_parameter", tools: []string{toolCtl}, group: groupParameters, summary: "Takes a runtime parameter of a virtual host away",
 		usage:   "[--vhost <vhost>] <component_name> <name>",
 		details: []string{"<component_name>", "component name", "<name>", "parameter name (identifier)"},
 		guides:  []string{"parameters"}, least: 2, most: 2, running: true,
@@ -69,7 +69,7 @@ func clearParameterCommand() command {
 
 func listParametersCommand() command {
 	return command{
-		name: "list_parameters", tools: readOnly(), group: groupParameters, summary: "Lists runtime parameters for a virtual host",
+		name: "list_parameters", tools: readOnly(), group: groupParameters, summary: "Shows the runtime parameters of a virtual host",
 		usage: "[--vhost <vhost>] [--no-table-headers] [--timeout <timeout>]", guides: []string{"parameters"}, running: true,
 		banner: line(func(c *call) string { return fmt.Sprintf(`Listing runtime parameters for vhost "%s" ...`, c.vhost) }),
 		run: withClient(func(ctx context.Context, c *call, node Client) error {
@@ -86,7 +86,7 @@ func listParametersCommand() command {
 
 func setGlobalParameterCommand() command {
 	return command{
-		name: "set_global_parameter", tools: []string{toolCtl}, group: groupParameters, summary: "Sets a runtime parameter.",
+		name: "set_global_parameter", tools: []string{toolCtl}, group: groupParameters, summary: "Sets a runtime parameter, global or of a virtual host",
 		usage:   "<name> <value>",
 		details: []string{"<name>", "parameter name (identifier)", "<value>", "parameter value"},
 		guides:  []string{"parameters"}, least: 2, most: 2, running: true,
@@ -101,7 +101,7 @@ func setGlobalParameterCommand() command {
 
 func clearGlobalParameterCommand() command {
 	return command{
-		name: "clear_global_parameter", tools: []string{toolCtl}, group: groupParameters, summary: "Clears a global runtime parameter",
+		name: "clear_global_parameter", tools: []string{toolCtl}, group: groupParameters, summary: "Takes a global runtime parameter away",
 		usage: "<name>", details: []string{"<name>", "parameter name (identifier)"}, guides: []string{"parameters"}, least: 1, most: 1,
 		running: true,
 		banner:  named(`Clearing global runtime parameter "%s" ...`),
@@ -113,7 +113,7 @@ func clearGlobalParameterCommand() command {
 
 func listGlobalParametersCommand() command {
 	return command{
-		name: "list_global_parameters", tools: readOnly(), group: groupParameters, summary: "Lists global runtime parameters",
+		name: "list_global_parameters", tools: readOnly(), group: groupParameters, summary: "Shows the global runtime parameters",
 		usage: "[--no-table-headers] [--timeout <timeout>]", guides: []string{"parameters"}, running: true,
 		banner: line(func(*call) string { return "Listing global runtime parameters ..." }),
 		run: withClient(func(ctx context.Context, c *call, node Client) error {
@@ -129,7 +129,7 @@ func listGlobalParametersCommand() command {
 
 func setClusterNameCommand() command {
 	return command{
-		name: "set_cluster_name", tools: []string{toolCtl}, group: "Configuration and Environment", summary: "Sets the cluster name",
+		name: "set_cluster_name", tools: []string{toolCtl}, group: "Configuration and Environment", summary: "Names the cluster, as clients see it in the server properties",
 		usage: "<name>", details: []string{"<name>", "New cluster name"}, least: 1, most: 1, running: true,
 		banner: named(`Setting cluster name to %s ...`),
 		run: change(func(ctx context.Context, c *call, node Client) error {

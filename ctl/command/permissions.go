@@ -20,10 +20,10 @@ func permissionCommands() []command {
 
 func setPermissionsCommand() command {
 	return command{
-		name: "set_permissions", tools: []string{toolCtl}, group: groupAccess, summary: "Sets user permissions for a vhost",
+		name: "set_permissions", tools: []string{toolCtl}, group: groupAccess, summary: "Says what a user may configure, write and read in a virtual host",
 		usage: "[--vhost <vhost>] <username> <conf> <write> <read>",
 		details: []string{
-			"<username>", "Self-explanatory",
+			"<username>", "name of the user",
 			"<conf>", "Configuration permission pattern",
 			"<write>", "Write permission pattern",
 			"<read>", "Read permission pattern",
@@ -42,7 +42,7 @@ func setPermissionsCommand() command {
 
 func clearPermissionsCommand() command {
 	return command{
-		name: "clear_permissions", tools: []string{toolCtl}, group: groupAccess, summary: "Revokes user permissions for a vhost",
+		name: "clear_permissions", tools: []string{toolCtl}, group: groupAccess, summary: "Takes a user's permissions in a virtual host away",
 		usage: "[--vhost <vhost>] <username>", details: userName(), guides: []string{"access-control"}, least: 1, most: 1, running: true,
 		banner: line(func(c *call) string {
 			return fmt.Sprintf(`Clearing permissions for user "%s" in vhost "%s" ...`, c.args[0], c.vhost)
@@ -56,11 +56,11 @@ func clearPermissionsCommand() command {
 func setTopicPermissionsCommand() command {
 	return command{
 		name: "set_topic_permissions", tools: []string{toolCtl}, group: groupAccess,
-		summary: "Sets user topic permissions for an exchange",
+		summary: "Says with which routing keys a user may publish to and bind to a topic exchange",
 		usage:   "[--vhost <vhost>] <username> <exchange> <write> <read>",
 		details: []string{
-			"<username>", "Self-explanatory",
-			"<exchange>", "Topic exchange to set the permissions for",
+			"<username>", "name of the user",
+			"<exchange>", "name of the topic exchange",
 			"<write>", "Write permission pattern",
 			"<read>", "Read permission pattern",
 		},
@@ -79,9 +79,9 @@ func setTopicPermissionsCommand() command {
 func clearTopicPermissionsCommand() command {
 	return command{
 		name: "clear_topic_permissions", tools: []string{toolCtl}, group: groupAccess,
-		summary: "Clears user topic permissions for a vhost or exchange",
+		summary: "Takes a user's topic permissions for one or all exchanges of a virtual host away",
 		usage:   "[--vhost <vhost>] <username> [<exchange>]",
-		details: []string{"<username>", "Self-explanatory", "<exchange>", "Exchange"},
+		details: []string{"<username>", "name of the user", "<exchange>", "Exchange"},
 		guides:  []string{"access-control"}, least: 1, most: 2, running: true,
 		banner: line(func(c *call) string {
 			on := ""
@@ -122,7 +122,7 @@ func permissionColumns(names ...string) (chosen []column[admin.PermissionInfo]) 
 
 func listPermissionsCommand() command {
 	return command{
-		name: "list_permissions", tools: readOnly(), group: groupAccess, summary: "Lists user permissions in a virtual host",
+		name: "list_permissions", tools: readOnly(), group: groupAccess, summary: "Shows who may do what in a virtual host",
 		usage: "[--vhost <vhost>] [--no-table-headers] [--timeout <timeout>]", guides: []string{"access-control"}, running: true,
 		banner: line(func(c *call) string { return fmt.Sprintf(`Listing permissions for vhost "%s" ...`, c.vhost) }),
 		run: withClient(func(ctx context.Context, c *call, node Client) error {
@@ -138,7 +138,7 @@ func listPermissionsCommand() command {
 func listUserPermissionsCommand() command {
 	return command{
 		name: "list_user_permissions", tools: readOnly(), group: groupAccess,
-		summary: "Lists permissions of a user across all virtual hosts",
+		summary: "Shows what a user may do, virtual host by virtual host",
 		usage:   "[--no-table-headers] <username> [--timeout <timeout>]", details: userName(),
 		guides: []string{"access-control"}, least: 1, most: 1, running: true,
 		banner: named(`Listing permissions for user "%s" ...`),
@@ -154,7 +154,7 @@ func listUserPermissionsCommand() command {
 
 func listTopicPermissionsCommand() command {
 	return command{
-		name: "list_topic_permissions", tools: readOnly(), group: groupAccess, summary: "Lists topic permissions in a virtual host",
+		name: "list_topic_permissions", tools: readOnly(), group: groupAccess, summary: "Shows the topic permissions of a virtual host",
 		usage: "[--vhost <vhost>] [--no-table-headers] [--timeout <timeout>]", guides: []string{"access-control"}, running: true,
 		banner: line(func(c *call) string { return fmt.Sprintf(`Listing topic permissions for vhost "%s" ...`, c.vhost) }),
 		run: withClient(func(ctx context.Context, c *call, node Client) error {
@@ -169,7 +169,7 @@ func listTopicPermissionsCommand() command {
 
 func listUserTopicPermissionsCommand() command {
 	return command{
-		name: "list_user_topic_permissions", tools: readOnly(), group: groupAccess, summary: "Lists user topic permissions",
+		name: "list_user_topic_permissions", tools: readOnly(), group: groupAccess, summary: "Shows the topic permissions of a user",
 		usage: "[--no-table-headers] <username> [--timeout <timeout>]", details: userName(),
 		guides: []string{"access-control"}, least: 1, most: 1, running: true,
 		banner: named(`Listing topic permissions for user "%s" ...`),

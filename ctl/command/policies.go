@@ -24,17 +24,17 @@ type policyWords struct {
 
 func userPolicies() policyWords {
 	return policyWords{
-		summary: "Sets or updates a policy", about: "a policy", setting: "policy", clear: "policy",
-		list: "Lists all policies in a virtual host", listing: "policies",
+		summary: "Sets a policy, or replaces the one of that name", about: "a policy", setting: "policy", clear: "policy",
+		list: "Shows the policies of a virtual host", listing: "policies",
 		set: Client.SetPolicy, remove: Client.ClearPolicy, all: Client.ListPolicies,
 	}
 }
 
 func operatorPolicies() policyWords {
 	return policyWords{
-		prefix: "operator_", summary: "Sets an operator policy that overrides a subset of arguments in user policies",
+		prefix: "operator_", summary: "Sets an operator policy: bounds that users' policies cannot exceed",
 		about: "an operator policy", setting: "operator policy override", clear: "operator policy",
-		list: "Lists operator policy overrides for a virtual host", listing: "operator policy overrides",
+		list: "Shows the operator policies of a virtual host", listing: "operator policy overrides",
 		set: Client.SetOperatorPolicy, remove: Client.ClearOperatorPolicy, all: Client.ListOperatorPolicies,
 	}
 }
@@ -46,10 +46,10 @@ func setPolicyCommand(w policyWords) command {
 		usage:   "[--vhost <vhost>] [--priority <priority>] [--apply-to <apply-to>] <name> <pattern> <definition>",
 		details: []string{
 			"<name>", "policy name (identifier)",
-			"<pattern>", "regular expression pattern that will be used to match queues, exchanges, etc",
-			"<definition>", "policy definition (arguments). Must be a valid JSON document",
+			"<pattern>", "regular expression; what it matches gets the policy",
+			"<definition>", "JSON object of the policy's keys and values",
 			"--priority <priority>", "policy priority",
-			"--apply-to <queues | exchanges | all>", "policy should only apply to queues, exchanges, or all entities (both of the above)",
+			"--apply-to <queues | exchanges | all>", "whether it is for queues, exchanges or both",
 		},
 		guides:  []string{"parameters"},
 		flags:   []flag{{"priority", 0, flagInteger}, {"apply-to", 0, flagText}},
@@ -100,9 +100,9 @@ func setPolicy(ctx context.Context, c *call, node Client, w policyWords) error {
 func clearPolicyCommand(w policyWords) command {
 	return command{
 		name: "clear_" + w.prefix + "policy", tools: []string{toolCtl}, group: "Policies",
-		summary: "Clears (removes) " + w.about,
+		summary: "Takes away " + w.about,
 		usage:   "[--vhost <vhost>] <name>",
-		details: []string{"<name>", "Name of policy to clear (remove)"},
+		details: []string{"<name>", "name of the policy"},
 		guides:  []string{"parameters"},
 		least:   1,
 		most:    1,

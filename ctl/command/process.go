@@ -46,7 +46,7 @@ func (c *call) lines(all []string) error {
 }
 
 func osEnvCommand() command {
-	return aboutProcess("os_env", groupConfiguration, "Lists RabbitMQ-specific environment variables set on target node", timeoutUsage,
+	return aboutProcess("os_env", groupConfiguration, "Shows the environment variables of the node that begin with RABBITMQ_ or WARREN_", timeoutUsage,
 		"Listing RabbitMQ-specific environment variables defined on node %s...", func(c *call, p admin.ProcessInfo) error {
 			if c.format != format.FormatJSON {
 				return c.lines(p.Environment)
@@ -62,7 +62,7 @@ func osEnvCommand() command {
 
 func commandLineCommand() command {
 	return aboutProcess("command_line_arguments", groupConfiguration,
-		"Displays target node's command-line arguments and flags as reported by the runtime", "", "Command line arguments of node %s ...",
+		"Shows with which arguments the node was started", "", "Command line arguments of node %s ...",
 		func(c *call, p admin.ProcessInfo) error {
 			if c.format == format.FormatJSON {
 				return c.document(textList(p.Arguments))
@@ -76,7 +76,7 @@ func commandLineCommand() command {
 }
 
 func networkInterfacesCommand() command {
-	return aboutProcess("list_network_interfaces", groupMonitoring, "Lists network interfaces (NICs) on the target node", timeoutUsage,
+	return aboutProcess("list_network_interfaces", groupMonitoring, "Shows the network interfaces of the node's machine", timeoutUsage,
 		"Asking node %s to report its network interfaces ...", func(c *call, p admin.ProcessInfo) error {
 			if c.format == format.FormatJSON {
 				all := map[string]any{}
@@ -120,7 +120,7 @@ func resolverInfoCommand() command {
 }
 
 func resolveHostnameCommand() command {
-	cmd := diagnostic("resolve_hostname", "Resolves a hostname to a set of addresses. Takes Erlang's inetrc file into account.",
+	cmd := diagnostic("resolve_hostname", "Looks a host name up, on the node or here, as the node would",
 		"<hostname> [--address-family <ipv4 | ipv6>]", "", func(ctx context.Context, c *call, node Client) error {
 			network := map[string]string{"IPv4": "ip4", "IPv6": "ip6"}[addressFamily(c)]
 			all, err := node.Resolve(ctx, admin.HostQuery{Host: c.args[0], Network: network})
@@ -202,7 +202,7 @@ func threadStatsCommand() command {
 		}
 		return time.Duration(n) * time.Second, nil
 	}
-	cmd := diagnostic("runtime_thread_stats", "Provides a breakdown of runtime thread activity stats on the target node",
+	cmd := diagnostic("runtime_thread_stats", "Shows how busy the Go runtime of the node is",
 		"[--sample-interval <interval>]", "", func(ctx context.Context, c *call, node Client) error {
 			d, err := interval(c)
 			if err != nil {
@@ -225,7 +225,7 @@ func threadStatsCommand() command {
 			}
 			return c.lines(threadStats(before.CPU, after.CPU, time.Since(began)))
 		})
-	cmd.guides, cmd.details = []string{"runtime"}, []string{"--sample-interval <seconds>", "sampling interval to use in seconds"}
+	cmd.guides, cmd.details = []string{"runtime"}, []string{"--sample-interval <seconds>", "how many seconds to observe"}
 	cmd.flags = []flag{{"sample-interval", 0, flagInteger}}
 	cmd.check = func(c *call) error { _, err := interval(c); return err }
 	cmd.banner = line(func(c *call) string {
@@ -305,7 +305,7 @@ func discoverPeersCommand() command {
 
 // tlsVersionsCommand and cipherSuitesCommand tell what the runtime can; the node is of the tool's version or close to it.
 func tlsVersionsCommand() command {
-	cmd := diagnostic("tls_versions", "Lists TLS versions supported (but not necessarily allowed) on the target node", timeoutUsage, "", nil)
+	cmd := diagnostic("tls_versions", "Shows which TLS versions the node could speak", timeoutUsage, "", nil)
 	cmd.banner, cmd.guides = line(func(*call) string { return "Listing all TLS versions supported by the runtime..." }), nil
 	cmd.run = func(_ context.Context, c *call) error {
 		versions := []string{"tlsv1.3", "tlsv1.2"}
@@ -318,9 +318,9 @@ func tlsVersionsCommand() command {
 }
 
 func cipherSuitesCommand() command {
-	cmd := diagnostic("cipher_suites", "Lists cipher suites enabled by default. To list all available cipher suites, add the --all argument.",
+	cmd := diagnostic("cipher_suites", "Shows the cipher suites that TLS uses, or with --all those that it could",
 		"[--format <openssl | erlang | map>] [--all] [--timeout <timeout>]", "", nil)
-	cmd.details = []string{"--format", "accepted for scripts; the names are always those of the IANA", "--all", "list all available suites"}
+	cmd.details = []string{"--format", "accepted for scripts; the names are always those of the IANA", "--all", "those too that are off"}
 	cmd.flags = []flag{{"format", 0, flagText}, {"all", 0, flagBool}}
 	cmd.guides = nil
 	cmd.check = func(c *call) error {

@@ -16,13 +16,13 @@ import (
 func listQueuesCommand() command {
 	return command{
 		name: "list_queues", tools: []string{toolCtl, toolDiagnostics}, group: "Queues",
-		summary: "Lists queues and their properties",
+		summary: "Shows the queues of a virtual host with the columns asked for",
 		usage:   "[--vhost <vhost>] [--online] [--offline] [--local] [--no-table-headers] [<column>, ...] [--timeout <timeout>]",
 		details: []string{
 			"<column>", columnNames(queueColumns()),
-			"--online", "lists only queues on online (reachable) nodes",
-			"--offline", "lists only queues on offline (unreachable) nodes",
-			"--local", "only return queues hosted on the target node",
+			"--online", "only queues whose master runs",
+			"--offline", "only queues that are down",
+			"--local", "only queues whose master is on this node",
 		},
 		guides:  []string{"queues"},
 		flags:   []flag{{"online", 0, flagBool}, {"offline", 0, flagBool}, {"local", 0, flagBool}},
@@ -175,9 +175,9 @@ func deleteQueueCommand() command {
 		summary: "Deletes a queue",
 		usage:   "<queue_name> [--if-empty|-e] [--if-unused|-u] [--timeout <timeout>]",
 		details: []string{
-			"<queue_name>", "name of the queue to delete",
-			"--if-empty", "delete the queue if it is empty (has no messages ready for delivery)",
-			"--if-unused", "delete the queue only if it has no consumers",
+			"<queue_name>", "name of the queue",
+			"--if-empty", "refuse while it has messages",
+			"--if-unused", "refuse while it has consumers",
 		},
 		guides:  []string{"queues"},
 		flags:   []flag{{"if-empty", 'e', flagBool}, {"if-unused", 'u', flagBool}},
@@ -216,9 +216,9 @@ func deleteQueueCommand() command {
 func purgeQueueCommand() command {
 	return command{
 		name: "purge_queue", tools: []string{toolCtl}, group: "Queues",
-		summary: "Purges a queue (removes all messages in it)",
+		summary: "Removes all messages of a queue that wait to be delivered",
 		usage:   "<queue> [--timeout <timeout>]",
-		details: []string{"<queue>", "Name of the queue to purge"},
+		details: []string{"<queue>", "name of the queue"},
 		guides:  []string{"queues"},
 		least:   1,
 		most:    1,

@@ -19,30 +19,30 @@ func quorumCommands() []command {
 			details: []string{"<queue>", queueDetail}, least: args, most: args, banner: line(banner), run: withClient(notQuorum(refused)),
 		}
 	}
-	status := one("quorum_status", groupMonitoring, "Displays quorum status of a quorum queue", "[--vhost <vhost>] <queue>", 1,
+	status := one("quorum_status", groupMonitoring, "Refuses: there are no quorum queues here", "[--vhost <vhost>] <queue>", 1,
 		func(c *call) string {
 			return fmt.Sprintf("Status of quorum queue %s on node %s ...", c.args[0], c.node)
 		},
 		"Cannot get quorum status of a classic queue")
-	stream := one("stream_status", groupMonitoring, "Displays the status of a stream", "[--vhost <vhost>] [--tracking] <stream>", 1,
+	stream := one("stream_status", groupMonitoring, "Refuses: there are no streams here", "[--vhost <vhost>] [--tracking] <stream>", 1,
 		func(c *call) string { return fmt.Sprintf("Status of stream %s on node %s ...", c.args[0], c.node) },
 		"Cannot get stream status of a classic queue")
 	stream.flags, stream.guides = []flag{{"tracking", 0, flagBool}}, []string{"streams"}
 	reclaim := one("reclaim_quorum_memory", groupOperations,
-		"Flushes quorum queue processes WAL, performs a full sweep GC on all of its local Erlang processes", "[--vhost <vhost>] <quorum queue>", 1,
+		"Refuses: there are no quorum queues here", "[--vhost <vhost>] <quorum queue>", 1,
 		func(c *call) string { return fmt.Sprintf("Will flush Raft WAL of quorum queue %s ...", c.args[0]) },
 		"This operation is not applicable to classic queues")
 	status.tools, stream.tools, reclaim.tools = []string{toolQueues, toolDiagnostics}, []string{toolQueues, toolDiagnostics}, []string{toolQueues, toolDiagnostics}
 	return []command{
-		one("add_member", "Replication", "Adds a quorum queue member (replica) on the given node.", "[--vhost <vhost>] <queue> <node> [--timeout <timeout>]", 2,
+		one("add_member", "Replication", "Refuses: there are no quorum queues here", "[--vhost <vhost>] <queue> <node> [--timeout <timeout>]", 2,
 			func(c *call) string {
 				return fmt.Sprintf("Adding a replica for queue %s on node %s...", c.args[0], c.args[1])
 			}, "Cannot add members to a classic queue"),
-		one("delete_member", "Replication", "Removes a quorum queue member (replica) on the given node.", "[--vhost <vhost>] <queue> <node>", 2,
+		one("delete_member", "Replication", "Refuses: there are no quorum queues here", "[--vhost <vhost>] <queue> <node>", 2,
 			func(c *call) string {
 				return fmt.Sprintf("Removing a replica of queue %s on node %s...", c.args[0], c.args[1])
 			}, "Cannot add members to a classic queue"), // RabbitMQ's words
-		one("peek", groupMonitoring, "Peeks at the given position of a quorum queue", "[--vhost <vhost>] <queue> <position> [--timeout <timeout>]", 2,
+		one("peek", groupMonitoring, "Refuses: there are no quorum queues here", "[--vhost <vhost>] <queue> <position> [--timeout <timeout>]", 2,
 			func(c *call) string {
 				return fmt.Sprintf("Peeking at quorum queue %s at position %s on node %s ...", c.args[0], c.args[1], c.node)
 			}, "Cannot peek into a classic queue"),
@@ -71,7 +71,7 @@ func notQuorum(refused string) func(context.Context, *call, Client) error {
 func growCommand() command {
 	return command{
 		name: "grow", tools: []string{toolQueues}, group: "Cluster", guides: []string{"quorum-queues"}, least: 2, most: 2, running: true,
-		summary: "Grows quorum queue clusters by adding a member (replica) on the specified node for all matching queues",
+		summary: "Finds no quorum queue to grow; policies place the mirrors of classic ones",
 		usage:   "<node> <all | even> [--vhost-pattern <pattern>] [--queue-pattern <pattern>]",
 		flags:   []flag{{"vhost-pattern", 0, flagText}, {"queue-pattern", 0, flagText}, {"errors-only", 0, flagBool}},
 		check: func(c *call) error {
@@ -88,7 +88,7 @@ func growCommand() command {
 func shrinkCommand() command {
 	return command{
 		name: "shrink", tools: []string{toolQueues}, group: "Cluster", guides: []string{"quorum-queues"}, least: 1, most: 1, running: true,
-		summary: "Shrinks quorum queue clusters by removing any members (replicas) on the given node.", usage: "<node> [--errors-only]",
+		summary: "Finds no quorum queue to shrink; policies place the mirrors of classic ones", usage: "<node> [--errors-only]",
 		flags:  []flag{{"errors-only", 0, flagBool}},
 		banner: line(func(c *call) string { return fmt.Sprintf("Shrinking quorum queues on %s...\n", c.args[0]) }),
 		run:    func(context.Context, *call) error { return nil },

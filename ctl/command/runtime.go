@@ -21,9 +21,9 @@ const (
 func runtimeCommands() []command {
 	return []command{
 		setDiskFreeLimitCommand(), setLogLevelCommand(), setMemoryWatermarkCommand(), forceGCCommand(),
-		listenersSwitchCommand("resume_listeners", "Resumes client connection listeners making them accept client connections again",
+		listenersSwitchCommand("resume_listeners", "Lets clients connect to the node again",
 			"Will resume client connection listeners on node %s. The node will now accept client connections", Client.ResumeListeners),
-		listenersSwitchCommand("suspend_listeners", "Suspends client connection listeners so that no new client connections are accepted",
+		listenersSwitchCommand("suspend_listeners", "Keeps new clients from connecting to the node; those that are connected stay",
 			"Will suspend client connection listeners on node %s. The node will no longer accept client connections!", Client.SuspendListeners),
 	}
 }
@@ -86,10 +86,10 @@ func watermark(c *call) (t admin.Threshold, err error) {
 func setMemoryWatermarkCommand() command {
 	return command{
 		name: "set_vm_memory_high_watermark", tools: []string{toolCtl}, group: groupConfiguration, usage: watermarkUsage,
-		summary: "Sets the vm_memory_high_watermark setting", guides: []string{"alarms", "memory-use"},
+		summary: "Says at how much memory the node blocks publishers, until it restarts", guides: []string{"alarms", "memory-use"},
 		details: []string{
-			"<fraction>", "New limit as a fraction of total memory reported by the OS",
-			"absolute <value>", "New limit as an absolute value with units, e.g. 1GB",
+			"<fraction>", "a fraction of the machine's memory",
+			"absolute <value>", "a number of bytes, or with a unit: 1GB",
 		},
 		most: anyNumber, check: func(c *call) error { _, err := watermark(c); return err },
 		banner: line(func(c *call) string {
@@ -128,10 +128,10 @@ func diskLimit(c *call) (t admin.Threshold, err error) {
 func setDiskFreeLimitCommand() command {
 	return command{
 		name: "set_disk_free_limit", tools: []string{toolCtl}, group: groupConfiguration, usage: diskLimitUsage,
-		summary: "Sets the disk_free_limit setting", guides: []string{"disk-alarms", "alarms"},
+		summary: "Says at how little free disk space the node blocks publishers, until it restarts", guides: []string{"disk-alarms", "alarms"},
 		details: []string{
-			"<disk_limit>", "New limit as an absolute value with units, e.g. 1GB",
-			"mem_relative <fraction>", "New limit as a fraction of total memory reported by the OS",
+			"<disk_limit>", "a number of bytes, or with a unit: 1GB",
+			"mem_relative <fraction>", "a fraction of the machine's memory",
 		},
 		most: anyNumber, check: func(c *call) error { _, err := diskLimit(c); return err },
 		banner: line(func(c *call) string {
@@ -153,7 +153,7 @@ func setDiskFreeLimitCommand() command {
 func setLogLevelCommand() command {
 	return command{
 		name: "set_log_level", tools: []string{toolCtl}, group: groupConfiguration, usage: "<log_level>",
-		summary: "Sets log level in the running node", guides: []string{"logging"}, details: []string{"<log_level>", "new log level"},
+		summary: "Says how much the node logs, until it restarts", guides: []string{"logging"}, details: []string{"<log_level>", "new log level"},
 		least: 1, most: 1,
 		check: func(c *call) error {
 			if _, err := config.ParseLogLevel(c.args[0]); err != nil {

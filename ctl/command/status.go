@@ -15,10 +15,10 @@ import (
 func statusCommand() command {
 	return command{
 		name: "status", tools: []string{toolCtl, toolDiagnostics}, group: "Observability",
-		summary: "Displays status of a node",
+		summary: "Shows a node's version, uptime, memory, alarms, files, totals and listeners",
 		usage:   "[--unit <unit>] [--timeout <timeout>]",
 		details: []string{
-			"--unit <bytes | mb | gb>", "byte multiple (bytes, megabytes, gigabytes) to use",
+			"--unit <bytes | mb | gb>", "unit of the memory figures",
 			"--formatter <json>", "alternative formatter (JSON)",
 		},
 		guides: []string{"monitoring"},

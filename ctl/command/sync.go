@@ -14,9 +14,9 @@ const syncLimit = 30 * 24 * time.Hour
 func syncQueueCommand() command {
 	return command{
 		name: "sync_queue", tools: []string{toolCtl}, group: "Replication",
-		summary: "Instructs a mirrored queue with unsynchronised mirrors (follower replicas) to synchronise them",
+		summary: "Copies to the mirrors of a queue what they lack",
 		usage:   "[--vhost <vhost>] <queue>",
-		details: []string{"<queue>", "Name of the queue to synchronise", "--wait", "accepted: the command always waits, and shows on a terminal how far it is"},
+		details: []string{"<queue>", "name of the queue", "--wait", "accepted: the command always waits, and shows on a terminal how far it is"},
 		flags:   []flag{{"wait", 0, flagBool}},
 		guides:  []string{"ha"},
 		least:   1,
@@ -88,7 +88,7 @@ func syncBar(q admin.QueueInfo) string {
 func cancelSyncQueueCommand() command {
 	return command{
 		name: "cancel_sync_queue", tools: []string{toolCtl}, group: "Replication",
-		summary: "Instructs a synchronising mirrored queue to stop synchronising itself",
+		summary: "Ends a synchronisation; what was copied is kept for the next",
 		usage:   "[--vhost <vhost>] <queue>",
 		details: []string{"<queue>", "Queue name"},
 		guides:  []string{"ha"},

@@ -197,7 +197,7 @@ func TestHelp(t *testing.T) {
 	if r := s.run("rabbitmqctl", "help", "set_policy"); r.status != exitOK || !strings.Contains(r.stdout, "--priority <priority>\n\tpolicy priority\n") {
 		t.Errorf("%+v", r)
 	}
-	if r := s.run("rabbitmqctl", "list_users", "--help"); r.status != exitOK || !strings.Contains(r.stdout, "List user names and tags.") {
+	if r := s.run("rabbitmqctl", "list_users", "--help"); r.status != exitOK || !strings.Contains(r.stdout, "Shows the users and their tags.") {
 		t.Errorf("%+v", r)
 	}
 	s.run("rabbitmqctl", "help", "set_polic").want(t, exitUsage, "", "Did you mean 'set_policy'?")

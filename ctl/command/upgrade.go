@@ -31,7 +31,7 @@ const awaitMirrorLimit = 120 * time.Second
 func drainCommand() command {
 	return command{
 		name: "drain", tools: []string{toolUpgrade}, group: "Upgrade",
-		summary: "Puts the node in maintenance mode. Such nodes will not serve any client traffic or host any primary queue replicas",
+		summary: "Moves the masters off the node and closes its clients; it stays so over restarts, until revive",
 		guides:  []string{"upgrade"},
 		banner: func(c *call) []string {
 			return []string{fmt.Sprintf("Will put node %s into maintenance mode. The node will no longer serve any client traffic!", c.node)}
@@ -43,9 +43,8 @@ func drainCommand() command {
 func reviveCommand() command {
 	return command{
 		name: "revive", tools: []string{toolUpgrade}, group: "Upgrade",
-		summary: "Puts the node out of maintenance and into regular operating mode. Such nodes will again serve client traffic and " +
-			"host primary queue replicas",
-		guides: []string{"upgrade"},
+		summary: "Ends a drain: the node takes clients and masters again",
+		guides:  []string{"upgrade"},
 		banner: func(c *call) []string {
 			return []string{fmt.Sprintf("Will put node %s back into regular operating mode. "+
 				"The node will again serve client traffic and host primary queue replicas.", c.node)}
@@ -80,8 +79,7 @@ func postUpgradeCommand() command {
 func awaitMirrorCommand() command {
 	return command{
 		name: "await_online_synchronized_mirror", tools: []string{toolUpgrade}, group: "Upgrade",
-		summary: "Waits for all classic mirrored queues hosted on the target node to have at least one synchronized mirror online. " +
-			"This makes sure that if target node is shut down, there will be an up-to-date mirror to promote.",
+		summary: "Returns once every mirrored queue of the node has a synchronised mirror elsewhere, so that the node may stop",
 		guides:  []string{"ha", "upgrade"},
 		limit:   awaitMirrorLimit,
 		running: true,
@@ -110,8 +108,7 @@ func awaitMirrorCommand() command {
 func awaitQuorumCommand() command {
 	return command{
 		name: "await_online_quorum_plus_one", tools: []string{toolUpgrade}, group: "Upgrade",
-		summary: "Waits for all quorum queues to have an above minimum online quorum. This makes sure that no queues would lose their " +
-			"quorum if the target node is shut down",
+		summary: "Returns at once: there are no quorum queues here",
 		guides:  []string{"quorum-queues", "upgrade"},
 		limit:   awaitMirrorLimit,
 		running: true,
@@ -126,8 +123,7 @@ func awaitQuorumCommand() command {
 func quorumCriticalCommand() command {
 	return command{
 		name: "check_if_node_is_quorum_critical", tools: []string{toolQueues, toolDiagnostics}, group: "Observability",
-		summary: "Health check that exits with a non-zero code if there are queues with minimum online quorum (queues that would lose " +
-			"their quorum if the target node is shut down)",
+		summary: "Never fails here, as there are no quorum queues",
 		usage:   "[--timeout <timeout>]",
 		running: true,
 		banner: func(c *call) []string {
@@ -142,8 +138,7 @@ func quorumCriticalCommand() command {
 func mirrorCriticalCommand() command {
 	return command{
 		name: "check_if_node_is_mirror_sync_critical", tools: []string{toolQueues, toolDiagnostics}, group: "Observability",
-		summary: "Health check that exits with a non-zero code if there are classic mirrored queues without online synchronised mirrors " +
-			"(queues that would potentially lose data if the target node is shut down)",
+		summary: "Fails when stopping the node would leave a mirrored queue without a synchronised copy",
 		usage:   "[--timeout <timeout>]",
 		running: true,
 		banner: func(c *call) []string {
@@ -238,9 +233,9 @@ func listFeaturesCommand() command {
 func enableFeatureCommand() command {
 	return command{
 		name: "enable_feature_flag", tools: []string{toolCtl}, group: "Feature flags",
-		summary: "Enables a feature flag or all supported feature flags on the target node",
+		summary: "Switches on a feature that all members of the cluster support",
 		usage:   "<all | feature_flag>",
-		details: []string{"<feature_flag>", "name of the feature flag to enable, or \"all\" to enable all supported flags"},
+		details: []string{"<feature_flag>", "a flag that list_feature_flags shows, or \"all\""},
 		least:   1,
 		most:    1,
 		running: true,
@@ -263,11 +258,11 @@ func enableFeatureCommand() command {
 func shutdownCommand() command {
 	return command{
 		name: "shutdown", tools: []string{toolCtl}, group: "Nodes",
-		summary: "Stops RabbitMQ and its runtime (Erlang VM). Monitors progress for local nodes. Does not require a PID file path.",
+		summary: "Stops a node in good order and, on the same machine, returns when its process has ended",
 		usage:   "[--wait] [--timeout <timeout>]",
 		details: []string{
-			"--wait", "if set, will wait for target node to terminate (by inferring and monitoring its PID file). Only works for local nodes.",
-			"--no-wait", "if set, will not wait for target node to terminate",
+			"--wait", "return when the process has ended (the default for a node of this machine)",
+			"--no-wait", "return at once",
 		},
 		flags: []flag{{"wait", 0, flagBool}},
 		run: withClient(func(ctx context.Context, c *call, node Client) error {
@@ -300,9 +295,9 @@ func shutdownCommand() command {
 func waitCommand() command {
 	return command{
 		name: "wait", tools: []string{toolCtl, toolDiagnostics}, group: "Nodes",
-		summary: "Waits for RabbitMQ node startup by monitoring a local PID file. See also 'rabbitmqctl await_online_nodes'",
+		summary: "Returns once the process that a pid file names serves clients",
 		usage:   "[<pidfile>] [--pid|-P <pid>] [--timeout <timeout>]",
-		details: []string{"<pidfile>", "PID file path", "--pid <pid>", "operating system PID to monitor"},
+		details: []string{"<pidfile>", "PID file path", "--pid <pid>", "the process's number, instead of a file"},
 		flags:   []flag{{"pid", 'P', flagInteger}},
 		most:    1,
 		check: func(c *call) error {

@@ -23,7 +23,7 @@ func userCommands() []command {
 // hashPasswordCommand makes the hash that a definitions file has; it asks no node (RabbitMQ has it from 3.12 on).
 func hashPasswordCommand() command {
 	return command{
-		name: "hash_password", tools: []string{toolCtl}, group: "Users", summary: "Hashes a plaintext password", usage: "<cleartext_password>",
+		name: "hash_password", tools: []string{toolCtl}, group: "Users", summary: "Turns a password into the hash that definitions carry", usage: "<cleartext_password>",
 		details: []string{"<cleartext_password>", "the plaintext password to hash; read from standard input if it is left out"}, most: 1,
 		banner: line(func(*call) string { return "Will hash password ..." }),
 		run: func(_ context.Context, c *call) error {
@@ -38,17 +38,17 @@ func hashPasswordCommand() command {
 	}
 }
 
-func userName() []string { return []string{"<username>", "Self-explanatory"} }
+func userName() []string { return []string{"<username>", "name of the user"} }
 
 func addUserCommand() command {
 	return command{
 		name: "add_user", tools: []string{toolCtl}, group: "Users",
-		summary: "Creates a new user in the internal database. This user will have no permissions for any virtual hosts by default.",
+		summary: "Creates a user, who may do nothing until set_permissions",
 		usage:   "<username> <password>",
 		details: []string{
-			"<username>", "Self-explanatory",
-			"<password>", "Password this user will authenticate with. Use a blank string to disable password-based authentication. " +
-				"Read from standard input if it is left out.",
+			"<username>", "name of the user",
+			"<password>", "the password; an empty one lets no password log in; " +
+				"read from standard input if it is left out",
 		},
 		guides: []string{"access-control"}, least: 1, most: 2, running: true,
 		check: func(c *call) error {
@@ -82,7 +82,7 @@ func addUserCommand() command {
 func authenticateUserCommand() command {
 	return command{
 		name: "authenticate_user", tools: []string{toolCtl}, group: "Users",
-		summary: "Attempts to authenticate a user. Exits with a non-zero code if authentication fails.",
+		summary: "Tries a user's password; fails if it is not the right one",
 		usage:   "<username> <password>", guides: []string{"access-control"}, least: 1, most: 2, running: true,
 		details: userName(),
 		banner:  named(`Authenticating user "%s" ...`),
@@ -105,7 +105,7 @@ func authenticateUserCommand() command {
 
 func changePasswordCommand() command {
 	return command{
-		name: "change_password", tools: []string{toolCtl}, group: "Users", summary: "Changes the user password",
+		name: "change_password", tools: []string{toolCtl}, group: "Users", summary: "Gives a user another password",
 		usage: "<username> <password>", guides: []string{"access-control"}, least: 1, most: 2, running: true,
 		details: userName(),
 		banner:  named(`Changing password for user "%s" ...`),
@@ -122,7 +122,7 @@ func changePasswordCommand() command {
 func clearPasswordCommand() command {
 	return command{
 		name: "clear_password", tools: []string{toolCtl}, group: "Users",
-		summary: "Clears (resets) password and disables password login for a user",
+		summary: "Takes a user's password away, so that no password logs in",
 		usage:   "<username>", guides: []string{"access-control"}, least: 1, most: 1, running: true,
 		details: userName(),
 		banner:  named(`Clearing password for user "%s" ...`),
@@ -135,7 +135,7 @@ func clearPasswordCommand() command {
 func deleteUserCommand() command {
 	return command{
 		name: "delete_user", tools: []string{toolCtl}, group: "Users",
-		summary: "Removes a user from the internal database, and closes the user's connections",
+		summary: "Removes a user and closes the user's connections",
 		usage:   "<username>", guides: []string{"access-control"}, least: 1, most: 1, running: true,
 		details: userName(),
 		banner:  named(`Deleting user "%s" ...`),
@@ -147,7 +147,7 @@ func setUserTagsCommand() command {
 	return command{
 		name: "set_user_tags", tools: []string{toolCtl}, group: "Users", summary: "Sets user tags",
 		usage:   "<username> <tag> [...]",
-		details: []string{"<username>", "Self-explanatory", "<tags>", "Space separated list of tags"},
+		details: []string{"<username>", "name of the user", "<tags>", "tags, one argument each"},
 		guides:  []string{"management", "access-control"}, least: 1, most: anyNumber, running: true,
 		banner: line(func(c *call) string {
 			return fmt.Sprintf(`Setting tags for user "%s" to %s ...`, c.args[0], bracketed(c.args[1:]))
@@ -161,7 +161,7 @@ func setUserTagsCommand() command {
 func listUsersCommand() command {
 	return command{
 		name: "list_users", tools: readOnly(), group: "Users",
-		summary: "List user names and tags",
+		summary: "Shows the users and their tags",
 		usage:   "[--no-table-headers] [--timeout <timeout>]",
 		guides:  []string{"access-control"},
 		running: true,

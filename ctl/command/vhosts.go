@@ -61,12 +61,12 @@ func listVHostsCommand() command {
 
 func addVHostCommand() command {
 	return command{
-		name: "add_vhost", tools: []string{toolCtl}, group: "Virtual hosts", summary: "Creates a virtual host",
+		name: "add_vhost", tools: []string{toolCtl}, group: "Virtual hosts", summary: "Makes an empty virtual host",
 		usage: `<vhost> [--description <description> --tags "<tag1>,<tag2>,<...>" --default-queue-type <quorum|classic|stream>]`,
 		details: []string{
 			"<vhost>", "Virtual host name",
 			"--description <description>", "Virtual host description",
-			"--tags <tags>", "Command separated list of tags",
+			"--tags <tags>", "tags, separated by commas",
 			"--default-queue-type <quorum|classic|stream>", "Kept for definition files; all queues are classic ones",
 		},
 		guides: []string{"vhosts"},
@@ -88,7 +88,7 @@ func addVHostCommand() command {
 func deleteVHostCommand() command {
 	return command{
 		name: "delete_vhost", tools: []string{toolCtl}, group: "Virtual hosts",
-		summary: "Deletes a virtual host", usage: "<vhost>",
+		summary: "Removes a virtual host with everything in it", usage: "<vhost>",
 		details: []string{"<vhost>", "Name of the virtual host to delete, with everything in it"}, guides: []string{"vhosts"},
 		least: 1, most: 1, running: true,
 		banner: named(`Deleting vhost "%s" ...`),
@@ -98,8 +98,8 @@ func deleteVHostCommand() command {
 
 func setVHostTagsCommand() command {
 	return command{
-		name: "set_vhost_tags", tools: []string{toolCtl}, group: "Virtual hosts", summary: "Sets virtual host tags",
-		usage: "<vhost> <tag> [...]", details: []string{"<vhost>", "Self-explanatory", "<tags>", "Space separated list of tags"},
+		name: "set_vhost_tags", tools: []string{toolCtl}, group: "Virtual hosts", summary: "Replaces the tags of a virtual host",
+		usage: "<vhost> <tag> [...]", details: []string{"<vhost>", "name of the user", "<tags>", "tags, one argument each"},
 		guides: []string{"virtual-hosts"}, least: 1, most: anyNumber, running: true,
 		banner: line(func(c *call) string {
 			return fmt.Sprintf(`Setting tags for virtual host "%s" to %s ...`, c.args[0], bracketed(c.args[1:]))

@@ -72,6 +72,7 @@ func rabbitURIs(t *testing.T) []string {
 		})
 		return uris
 	}
+	t.Setenv("PLUGINS", "rabbitmq_management rabbitmq_prometheus rabbitmq_consistent_hash_exchange")
 	p := startPeer(t, script)
 	var uris []string
 	for i := 1; i <= 3; i++ {

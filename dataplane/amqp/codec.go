@@ -20,7 +20,7 @@ type method interface {
 
 var (
 	errShort   = errors.New("the data ends too early")
-	errNotUTF8 = errors.New("Malformed UTF-8 in shortstr") // RabbitMQ's words
+	errNotUTF8 = errors.New("Malformed UTF-8 in shortstr") //lint:ignore ST1005 RabbitMQ says it in these words
 )
 
 // maxDepth limits how deep tables and arrays may nest in what is decoded.

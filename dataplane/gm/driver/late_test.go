@@ -52,11 +52,11 @@ func TestLazyFramesWait(t *testing.T) {
 			}
 		}
 		before := sent()
-		time.Sleep(lateness - 1)
+		time.Sleep(lateness - time.Nanosecond)
 		if n := sent(); n != before {
 			t.Errorf("%d frames sent early", n-before)
 		}
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		synctest.Wait()
 		if n := sent(); n != before+1 {
 			t.Errorf("%d frames sent after %v", n-before, lateness)

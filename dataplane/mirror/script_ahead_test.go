@@ -133,3 +133,26 @@ func TestBatchMemoryIsUsedAgain(t *testing.T) {
 		t.Errorf("%d bytes unstored, %v", b.unstored, b.sizes)
 	}
 }
+
+// However little a mirror was sent, it comes to say that its disk has it: all queues of a node share what may be unstored, and
+// each waits for what the others have there.
+func TestLittleIsStoredToo(t *testing.T) {
+	p := largePair(t, 80, 100<<10)
+	p.offers()
+	_, err := p.a.rep.SyncStep() // and no further: others have filled what is shared
+	p.a.must(err)
+	batches := p.a.synced
+	p.a.synced = nil
+	if n := sizeOf(batches); n == 0 || n >= storeBytes {
+		t.Fatalf("%d bytes are sent", n)
+	}
+	p.take(batches)
+	p.b.store.FlushSynced()
+	p.b.rep.DurableMoved()
+	p.take(nil) // what b has to say
+	p.a.rep.SyncAhead(func(_ gm.Member, ahead, unstored int) {
+		if ahead != 0 || unstored != 0 {
+			t.Errorf("%d bytes are not taken, %d not stored", ahead, unstored)
+		}
+	})
+}

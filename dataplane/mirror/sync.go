@@ -23,7 +23,7 @@ const (
 	aheadBytes   = 512 << 10
 	aheadBatches = 64
 	// unstoredBytes limits what it was sent and does not have on disk: it is what other queues' syncs have to wait for there.
-	// The mirror asks its disk for a sync after storeBytes or storeBatches, which must be less.
+	// The mirror asks its disk for a sync at once after storeBytes or storeBatches, which must be less, and soon for what is less.
 	unstoredBytes = 2 << 20
 	storeBytes    = 512 << 10
 	storeBatches  = aheadBatches / 2

@@ -22,13 +22,14 @@ type incoming struct {
 	to      uint64 // of the batch that is being taken, 0: none
 	stored  uint64 // the newest that is on disk
 	storing []storing
-	bytes   int // that were taken since the disk was asked for a sync
+	asked   uint64 // the newest up to which the disk was asked for a sync at once
+	bytes   int    // that were taken since then
 	// removed are the positions below the baseline that the stream removed since SyncStart: a batch under way may bring
 	// back what this copy had and removed (mirroring.md, synchronisation).
 	removed *roaring64.Bitmap
 }
 
-// storing is a batch up to which the disk was asked for a sync, and the change that ends it.
+// storing is a batch that is not known to be on disk, and the change that ends it.
 type storing struct {
 	batch uint64
 	lsn   backingqueue.LSN
@@ -139,14 +140,12 @@ func (r *Replica) endBatch(bytes int) {
 	}
 	r.from, r.verified = max(r.from, in.to), max(r.verified, in.to)
 	in.to = 0
-	last := in.stored
-	if n := len(in.storing); n > 0 {
-		last = in.storing[n-1].batch
-	}
-	if in.bytes += bytes; in.bytes >= storeBytes || in.batch-last >= storeBatches {
-		in.bytes = 0
-		in.storing = append(in.storing, storing{in.batch, r.q.Last()})
+	in.storing = append(in.storing, storing{in.batch, r.q.Last()})
+	if in.bytes += bytes; in.bytes >= storeBytes || in.batch-in.asked >= storeBatches {
+		in.bytes, in.asked = 0, in.batch
 		r.q.Sync()
+	} else {
+		r.q.SyncSoon() // other queues may wait for what this one has unstored, and it for them: it must not stay so
 	}
 	r.batchesStored()
 	r.ackBatches()

@@ -38,14 +38,18 @@ type waiting struct {
 	unsent  bool
 }
 
-// makeLocal says that the ring is gone and what was pending has only the local disk to wait for.
-func (t *term) makeLocal() {
+// makeLocal says that the ring is gone and what was pending has only the local disk to wait for, up to the change it returns.
+func (t *term) makeLocal() (lsn backingqueue.LSN) {
 	for _, ws := range [][]waiting{t.pending, t.removes} {
 		for i := range ws {
 			ws[i].number, ws[i].unsent = 0, false
+			if ws[i].persist {
+				lsn = max(lsn, ws[i].lsn)
+			}
 		}
 	}
 	t.received, t.persisted, t.last, t.outbox = 0, 0, 0, nil
+	return lsn
 }
 
 // sent says that nothing waits in the outbox: what waited for it waits for the newest message.

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"warren/dataplane/backingqueue"
+	"warren/dataplane/gm"
+	"warren/dataplane/message"
 	"warren/dataplane/queue"
 )
 
@@ -81,4 +83,26 @@ func TestRemovalsShareSyncs(t *testing.T) {
 	g.wants("before it is persisted")
 	g.progress(g.number, removal)
 	g.wants("once it is", fmt.Sprint("stable ", op))
+}
+
+// What waits for the ring when the policy unmirrors the queue waits for the own disk then, which is asked for it.
+func TestUnmirroredWhileSomethingWaits(t *testing.T) {
+	g := newRig(t, mA, nil)
+	a := g.assign(1, 1, mA, 2, mA, mB)
+	g.attach(1)
+	g.sync()
+	_, _, err := g.rep.Backing().Publish(chX, backingqueue.Entry{Number: 1, Message: message.Message{Body: []byte("transient")}})
+	g.must(err)
+	op, err := g.rep.Backing().Remove([]backingqueue.Range{{}}, queue.ReasonDropped) // nothing: a barrier
+	g.must(err)
+	g.events = nil
+	a.Mirrored, a.View, a.Synchronised = false, gm.View{Version: 2, Members: []gm.Member{mA}}, []bool{true}
+	g.must(g.rep.Assign(a))
+	for range 3 {
+		g.flush()
+		g.store.FlushSynced()
+		g.rep.DurableMoved()
+	}
+	g.flush()
+	g.wants("unmirrored", "confirm 1", fmt.Sprintf("stable %d", op))
 }

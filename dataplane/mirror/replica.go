@@ -155,7 +155,7 @@ func (r *Replica) connect() error {
 	case !r.a.Mirrored && r.ring != nil:
 		r.ring.Leave()
 		r.ring, r.view, r.fresh = nil, gm.View{}, false
-		r.term.makeLocal()
+		r.persist.want(r.term.makeLocal(), needNow)
 		r.persist.reset()
 		r.run, r.incoming = nil, nil
 		clear(r.joiners)

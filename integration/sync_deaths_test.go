@@ -33,6 +33,15 @@ func awaitSyncing(t *testing.T, c *cluster.Cluster, queue string) {
 	cluster.Eventually(t, hang, queue+" is being synchronised", func() bool { return syncSent(c, queue) > 0 })
 }
 
+// awaitCopying waits until each of both mirrors of a queue holds some of its n messages, and not all.
+func awaitCopying(t *testing.T, c *cluster.Cluster, queue string, n int) {
+	t.Helper()
+	cluster.Eventually(t, hang, "both mirrors of "+queue+" have begun to hold it", func() bool {
+		ring := c.Ctl(2, "-q", "ring", queue)
+		return strings.Count(ring, "NOT synchronised, lacks ") == 2 && !strings.Contains(ring, fmt.Sprintf("lacks %d messages", n))
+	})
+}
+
 // syncSent is how many bytes a synchronisation that is under way has sent; 0: there is none.
 func syncSent(c *cluster.Cluster, queue string) int {
 	cols := queueColumns(c, 2, queue, "state", "sync_bytes")
@@ -199,6 +208,7 @@ func masterDiesInMidCopy(t *testing.T, c *cluster.Cluster, then func()) {
 	t.Helper()
 	syncingQueue(t, c, "gone", 4000)
 	syncingQueue(t, c, "late", 4000)
+	awaitCopying(t, c, "late", 4000)
 	atOnce(t, c, "delete_queue", "gone")
 	c.Kill(1)
 	cluster.Eventually(t, hang, "late waits for its master", func() bool { return listAll(c, 2)["late"].state == "down" })

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -67,7 +68,7 @@ func numbers(first, last int) (want []string) {
 
 func clipped(bodies []string) []string {
 	for i := range bodies {
-		bodies[i] = bodies[i][:6]
+		bodies[i] = bodies[i][:min(6, len(bodies[i]))]
 	}
 	return bodies
 }
@@ -129,7 +130,7 @@ func TestDeltaAndCopy(t *testing.T) {
 }
 
 // sync_queue and cancel_sync_queue answer as recorded (reference/rabbitmqctl/09-sync-queue.txt); a synchronisation is seen,
-// cancelled at once while publishers go on, keeps what was copied, and is finished by the next one.
+// cancelled at once while a publisher and a consumer go on, keeps what was copied, and is finished by the next one.
 func TestSyncByHand(t *testing.T) {
 	c := cluster.StartConfigured(t, 3, "mirroring_sync_max_throughput = 1MB")
 	declareQueue(t, c, 1, "orders")
@@ -156,12 +157,13 @@ func TestSyncByHand(t *testing.T) {
 		cols := queueColumns(c, 2, "orders", "state", "sync_messages_to_go", "sync_time_to_go")
 		return len(cols) == 3 && strings.HasPrefix(cols[0], "{syncing, ") && cols[1] != "" && cols[2] != ""
 	})
-	publishBodies(t, c, 2, "orders", 4001, 4050, 1000)
+	clients := startClients(t, c, "orders")
 	began := time.Now()
 	want("cancel_sync_queue", "orders", stop, "", 0)
 	if took := time.Since(began); took > time.Second {
 		t.Errorf("cancelling took %v", took)
 	}
+	held := clients.end(t, 4000)
 	if r := <-done; r.Code != 0 || r.Stderr != "" {
 		t.Errorf("the cancelled sync_queue: %+v", r)
 	}
@@ -181,10 +183,73 @@ func TestSyncByHand(t *testing.T) {
 	masterDiesInMidCopy(t, c, func() {
 		k := copies{}
 		awaitCopiesAt(t, c, 3, "orders", "a mirror is promoted", func(now copies) bool { k = now; return k.master > 1 })
-		if got, want := clipped(takeReady(t, c, k.master, "orders", 0)), numbers(1, 4060); !slices.Equal(got, want) {
+		if got, want := clipped(takeReady(t, c, k.master, "orders", 0)), append(held, numbers(4051, 4060)...); !slices.Equal(got, want) {
 			t.Errorf("the promoted mirror held %d messages, want %d", len(got), len(want))
 		}
 	})
+}
+
+// clients publish to a queue and take a message from it every few milliseconds, through two nodes.
+type clients struct {
+	*stream
+	taken atomic.Int64
+}
+
+// startClients returns once both have begun.
+func startClients(t *testing.T, c *cluster.Cluster, queue string) *clients {
+	t.Helper()
+	x := &clients{stream: startStream(c.URI(2), "", queue)}
+	ch := channelOf(t, dial(t, c.URI(3)))
+	x.done.Go(func() { x.fail(x.take(ch, queue)) })
+	x.more(t)
+	return x
+}
+
+// take takes messages, which must come in the order of their numbers, until the publisher is to stop.
+func (x *clients) take(ch *amqp.Channel, queue string) error {
+	tick := time.NewTicker(3 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-x.stop:
+			return ch.Close() // answered when the acknowledgements have been taken
+		case <-tick.C:
+		}
+		d, ok, err := ch.Get(queue, false)
+		if err != nil {
+			return err
+		}
+		if want := fmt.Sprintf("%06d", x.taken.Load()+1); !ok || string(d.Body[:6]) != want {
+			return fmt.Errorf("took %.6q (%v), want %s", d.Body, ok, want)
+		}
+		if err := d.Ack(false); err != nil {
+			return err
+		}
+		x.taken.Add(1)
+	}
+}
+
+// more waits until both got on.
+func (x *clients) more(t *testing.T) {
+	t.Helper()
+	before := x.taken.Load()
+	x.count(t, 30)
+	cluster.Eventually(t, hang, "the consumer gets on", func() bool { return x.taken.Load() > before+5 })
+}
+
+// end waits until both got on, stops them, and returns what the queue holds now, of backlog messages before.
+func (x *clients) end(t *testing.T, backlog int) (held []string) {
+	t.Helper()
+	x.more(t)
+	x.stream.end(t)
+	if x.longest > 3*time.Second {
+		t.Errorf("no publish was confirmed for %v", x.longest)
+	}
+	held = numbers(int(x.taken.Load())+1, backlog)
+	for n := range x.confirmed {
+		held = append(held, strconv.Itoa(n+1))
+	}
+	return held
 }
 
 // With ha-sync-strategy blocking the queue stands still until the mirrors are synchronised, and then goes on where it was; so do dead

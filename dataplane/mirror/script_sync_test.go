@@ -148,6 +148,43 @@ func TestBatchAfterRemove(t *testing.T) {
 	}
 }
 
+// SyncEnd asks nothing of the master's disk, and does not count there before what was to be durable already: a mirror is not
+// vouched for against messages that the master could lose, nor held up by those that need not be durable.
+func TestSyncEndAndTheMastersDisk(t *testing.T) {
+	p := newPair(t, 3, SyncPolicy{Automatic: true}, nil)
+	c := p.a.countSyncs()
+	p.a.publish(4, queue.TakenNew)
+	publish := p.a.number
+	p.a.flush()
+	c.wants(t, "a publish", "now ")
+	transient := msgOf("m5")
+	transient.Persistent = false
+	_, _, err := p.a.rep.Backing().Publish(chX, backingqueue.Entry{Number: 5, Message: transient})
+	p.a.must(err)
+	p.ring()
+	p.offers()
+	p.take(steps(p.a))
+	p.b.sync()
+	for _, m := range steps(p.b) {
+		p.a.must(p.a.rep.SyncMessage(p.self.Node, p.self.Incarnation, m.payload))
+	}
+	steps(p.a)
+	p.ring()
+	p.b.sync()
+	p.a.flush()
+	if end := p.a.number; end == publish+1 || !p.b.rep.Synchronised() || p.b.persisted[mA] != p.b.from[mA] {
+		t.Fatalf("no SyncEnd, or it is not persisted on the mirror: %d, %d of %d", end, p.b.persisted[mA], p.b.from[mA])
+	}
+	c.wants(t, "SyncEnd", "")
+	if n := p.a.persisted[mA]; n >= publish {
+		t.Errorf("%d counts as persisted on the master, whose disk has not what was published as %d", n, publish)
+	}
+	p.a.sync()
+	if n := p.a.persisted[mA]; n != p.a.number {
+		t.Errorf("persisted %d of %d once the publish is durable", n, p.a.number)
+	}
+}
+
 // A returner is sent only what it lacks, and drops what was removed in its absence, in manual mode too.
 func TestDelta(t *testing.T) {
 	p := newPair(t, 6, SyncPolicy{}, earlier(t, 4))

@@ -161,7 +161,9 @@ func (r *Replica) endRun(done []gm.Member, flags uint64) error {
 	if len(done) > 0 {
 		class = gm.Barrier
 	}
-	if err := r.cast(class, encodeSyncEnd(id, flags, done), needFor(len(done) > 0, needNow)); err != nil {
+	// It needs nothing of this disk: what a mirror may be vouched for against, earlier operations have asked for, and SyncEnd
+	// does not count as persisted before them.
+	if err := r.cast(class, encodeSyncEnd(id, flags, done), needNothing); err != nil {
 		return err
 	}
 	for _, m := range done {

@@ -266,15 +266,7 @@ func (c *channel) Publish(p amqp.Publish) (<-chan struct{}, error) {
 		return nil, err
 	}
 	if len(targets) == 0 {
-		if isReply(&p.Message) && c.sess.life.reply(&p.Message, p.Mandatory) {
-			p.Mandatory = false
-		}
-		if p.Mandatory {
-			c.sink.Return(amqp.NoRoute, "NO_ROUTE", p.Message)
-		}
-		if p.Seq != 0 {
-			c.sink.Confirm([]uint64{p.Seq}, true)
-		}
+		c.unrouted(&p)
 		return nil, nil
 	}
 	wait := c.publishAll(targets, p.Seq, p.Message)
@@ -282,6 +274,22 @@ func (c *channel) Publish(p amqp.Publish) (<-chan struct{}, error) {
 		wait = c.sess.life.node.store.Calm()
 	}
 	return wait, nil
+}
+
+// unrouted deals with a message that goes to no queue.
+func (c *channel) unrouted(p *amqp.Publish) {
+	if isReply(&p.Message) {
+		c.Flush() // another node may have to be asked
+		if c.sess.life.reply(&p.Message, p.Mandatory) {
+			p.Mandatory = false
+		}
+	}
+	if p.Mandatory {
+		c.sink.Return(amqp.NoRoute, "NO_ROUTE", p.Message)
+	}
+	if p.Seq != 0 {
+		c.sink.Confirm([]uint64{p.Seq}, true)
+	}
 }
 
 // Check implements amqp.ChannelBackend.

@@ -127,6 +127,7 @@ func TestParseRefuses(t *testing.T) {
 		{"listener.tcp.default = 1", `f:1: unknown key "listener.tcp.default"; did you mean "listeners.tcp.default"?`},
 		{"managment.tcp.port = 15672", `f:1: unknown key "managment.tcp.port"`},
 		{"auth_backends.1 = ldap", `f:1: auth_backends.1: "ldap" cannot be kept: users are those of the node's own database; possible is internal, rabbit_auth_backend_internal`},
+		{"default_queue_type = quorum", `f:1: default_queue_type: "quorum" cannot be kept: queues are classic ones, and have mirrors only where a policy says so (ha-mode); possible is classic, rabbit_classic_queue`},
 		{"proxy_protocol = true", `f:1: proxy_protocol: "true" cannot be kept: the PROXY protocol is not understood: no client could connect; possible is false, off, none`},
 		{"default_limits.vhosts.1.max_queues = 5", `f:1: default_limits.vhosts.1.max_queues: "5" cannot be kept: set limits with set_vhost_limits; take the line out`},
 		{"default_pass = encrypted:abc", `f:1: default_pass: encrypted values are not supported; write the password itself, and protect the file`},

@@ -12,7 +12,7 @@ type foreignKey struct {
 	name string
 	why  string
 	// harmless are the values with which it may be left aside; nil: all. Any other ends the start: dropping it would let
-	// somebody in, or let somebody do something, that the file forbids.
+	// somebody in, or let somebody do something, that the file forbids, or leave messages with fewer copies than it asks for.
 	harmless []string
 }
 
@@ -105,7 +105,7 @@ func foreign() []foreignKey {
 		{"product.*", notThere, nil},
 		{"password_hashing_module", "passwords are hashed with SHA-256", nil},
 		{"vhost_restart_strategy", notThere, nil},
-		{"default_queue_type", "queues are classic ones", nil},
+		{"default_queue_type", "queues are classic ones, and have mirrors only where a policy says so (ha-mode)", []string{"classic", "rabbit_classic_queue"}},
 		{"deprecated_features.**", "mirrored queues are what Warren is for", nil},
 		{"node_tags.*", notThere, nil},
 		{"cluster_tags.*", notThere, nil},

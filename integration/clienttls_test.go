@@ -138,6 +138,7 @@ func turnedAway(t *testing.T, c *cluster.Cluster, ours, theirs *authority, port 
 	secure, plain := "amqps://guest:guest@"+at, c.URI(1)
 	stranger, forged := ours.issue("stranger"), theirs.issue("app")
 	refused(t, c, secure, ours.clientConfig(&stranger), true, "403", "user 'stranger' is not known")
+	refused(t, c, "amqps://app:@"+at, ours.clientConfig(nil), false, "403", "user 'app' is not known or the password is wrong")
 	refused(t, c, secure, ours.clientConfig(nil), true, "403", "presented no TLS (x.509) certificate")
 	refused(t, c, secure, ours.clientConfig(&forged), true, "", "unknown authority")
 	refused(t, c, "amqp://guest:guest@"+at, nil, false, "", "the client does not speak TLS, and this listener")

@@ -120,11 +120,11 @@ func HashPassword(salt [4]byte, password string) []byte {
 	return append(salt[:], sum[:]...)
 }
 
-// CheckPassword says whether the password fits; never if the user has none. It does not take the time of the comparison into
-// account: the hash is salted.
+// CheckPassword says whether the password fits; never if the user has none, nor if it is empty, as in RabbitMQ: users whom a certificate
+// names are given an empty one. It does not take the time of the comparison into account: the hash is salted.
 func (u *User) CheckPassword(password string) bool {
 	const salt = 4
-	if len(u.PasswordHash) < salt {
+	if len(u.PasswordHash) < salt || password == "" {
 		return false
 	}
 	salted := append(slices.Clone(u.PasswordHash[:salt]), password...)

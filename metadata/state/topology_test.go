@@ -21,6 +21,9 @@ func TestInitCluster(t *testing.T) {
 		t.Errorf("exchanges %s", got)
 	}
 	u, _ := m.s.User("guest")
+	if (&User{PasswordHash: HashPassword([4]byte{1}, "")}).CheckPassword("") {
+		t.Error("an empty password logs in (add_user NAME '' is for users of certificates)")
+	}
 	if !u.CheckPassword("guest") || u.CheckPassword("Guest") || (&User{}).CheckPassword("") {
 		t.Error("password check")
 	}

@@ -1,6 +1,11 @@
 package store
 
-import "testing"
+import (
+	"math/rand/v2"
+	"testing"
+
+	"warren/dataplane/vfs"
+)
 
 // TestReborn: a queue that was deleted, or set aside, and begun again under the same ID is, after a restart, what the new one
 // was: a mirror that was dropped comes back under the ID of its queue.
@@ -66,4 +71,31 @@ func TestRebornKeepsItsFiles(t *testing.T) {
 		t.Fatalf("recovered %+v", rec)
 	}
 	r.check(q, 50, 79)
+}
+
+// TestDeletedStaysDeleted: the files that a crash left of a deleted queue, and recovery removed, do not come back with a second
+// crash, when the journal no longer says that it was deleted.
+func TestDeletedStaysDeleted(t *testing.T) {
+	for seed := range uint64(8) {
+		r := segmented(t)
+		r.fs.Fault(func(op vfs.Op) error { return failOn(op, vfs.OpRemove) }) // the power fails before the files are gone
+		if err := r.s.lookup(1).h.Delete(); err != nil {
+			t.Fatal(err)
+		}
+		<-r.fatal
+		_ = r.s.Close()
+		random := rand.New(rand.NewPCG(seed, 1))
+		r.fs.Crash(random)
+		r.fs.Fault(nil)
+		r.start()
+		r.rotate()
+		r.fs.Fault(func(vfs.Op) error { return errDisk })
+		_ = r.s.Close()
+		r.fs.Crash(random)
+		r.fs.Fault(nil)
+		r.start()
+		if q := r.s.lookup(1); q != nil {
+			t.Fatalf("seed %d: the queue is back: %q", seed, q.damaged)
+		}
+	}
 }

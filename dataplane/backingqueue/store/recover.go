@@ -193,7 +193,8 @@ func (r *recovery) loadSegments() error {
 		case err != nil:
 			r.s.log.Warn("unknown name among the queues' directories", "file", r.s.dir("queues", name))
 		case r.dead(backingqueue.ID(id)):
-			if err := r.s.fs.RemoveAll(r.s.dir("queues", name)); err != nil {
+			// For good, as the journal will forget that the queue was deleted.
+			if err := errors.Join(r.s.fs.RemoveAll(r.s.dir("queues", name)), r.s.fs.SyncDir(r.s.dir("queues"))); err != nil {
 				return fmt.Errorf("remove the segments of deleted queue %d: %w", id, err)
 			}
 		default:

@@ -120,6 +120,7 @@ func TestClusterOfProcesses(t *testing.T) {
 	step(exitOK, "", "warren cluster kill 2 --dir DIR")
 	step(exitUnavailable, "node rabbit2@localhost is not registered as running on this machine (other nodes of this user: [rabbit1@localhost,rabbit3@localhost])",
 		"rabbitmqctl -n rabbit2@localhost list_users")
+	step(exitUnavailable, "; -n rabbit1@localhost is the one of that name", "rabbitmqctl -n rabbit1@nohost.invalid list_users")
 	step(exitOK, "rabbit2@localhost  stopped", "warren cluster status --dir DIR")
 	step(exitUsage, "there is no node 4", "warren cluster kill 4 --dir DIR")
 	step(exitUsage, "is no number", "warren cluster kill two --dir DIR")

@@ -161,8 +161,13 @@ func (d Dialer) Dial(ctx context.Context, t Target) (Client, error) {
 // notRegistered says which nodes there are instead.
 func (d Dialer) notRegistered(node string) []string {
 	var others []string
+	hint, name := "", node[:strings.Index(node+"@", "@")]
 	for _, e := range d.Registry.List() {
 		others = append(others, e.Node)
+		if strings.HasPrefix(e.Node, name+"@") {
+			hint = "; -n " + e.Node + " is the one of that name"
+		}
 	}
-	return []string{fmt.Sprintf("node %s is not registered as running on this machine (other nodes of this user: [%s])", node, strings.Join(others, ","))}
+	return []string{fmt.Sprintf("node %s is not registered as running on this machine (other nodes of this user: [%s])%s",
+		node, strings.Join(others, ","), hint)}
 }

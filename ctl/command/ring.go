@@ -27,7 +27,7 @@ func ringCommand(name, summary string, text func(queue string, r admin.RingInfo)
 		run: withClient(func(ctx context.Context, c *call, node Client) error {
 			r, err := node.Ring(ctx, c.vhost, c.args[0])
 			if err != nil {
-				return err
+				return noQueue(c, err)
 			}
 			if c.format == format.FormatJSON {
 				return c.document(r)
@@ -110,6 +110,9 @@ func whyText(queue string, r admin.RingInfo) string {
 		say("Queue '%s' is mirrored to all nodes: policy '%s' sets ha-mode to all.", queue, r.Policy)
 	case r.Mode == "exactly":
 		say("Queue '%s' has %d copies, the master included: policy '%s' sets ha-mode to exactly.", queue, r.Count, r.Policy)
+		if n := len(r.Members); r.Status == "running" && n < r.Count {
+			say("Only %d of them %s a node to be on.", n, map[bool]string{true: "has", false: "have"}[n == 1])
+		}
 	case r.Mode == "nodes":
 		say("Queue '%s' is on the nodes that policy '%s' names: %s.", queue, r.Policy, strings.Join(r.Nodes, ", "))
 	}

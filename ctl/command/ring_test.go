@@ -44,6 +44,10 @@ func TestWhyText(t *testing.T) {
 	r := ringOfThree()
 	down := r
 	down.Status, down.Recoverers = "down", []string{"a@h"}
+	few := admin.RingInfo{
+		Policy: "ha", Mode: "exactly", Count: 3, Status: "running", Master: "a@h",
+		Members: []admin.RingMember{{Node: "a@h", NodeStatus: "running", State: "up", Synchronised: true}},
+	}
 	plain := admin.RingInfo{Status: "running", Master: "a@h"}
 	for _, tc := range []struct {
 		r    admin.RingInfo
@@ -56,6 +60,7 @@ func TestWhyText(t *testing.T) {
 			"If a@h is stopped in good order: nobody is promoted",
 		}},
 		{down, []string{"The queue is down: its last master was a@h. It can be recovered from the disk of a@h"}},
+		{few, []string{"has 3 copies, the master included", "Only 1 of them has a node to be on.", "If a@h fails: nobody is promoted"}},
 		{plain, []string{"Queue 'orders' is not mirrored: no policy applies to it."}},
 		{lost(7, false), []string{"7 messages were lost when a mirror was promoted that was not synchronised (last at the beginning of epoch 2)."}},
 		{lost(7, true), []string{"At least 7 messages were lost when"}},

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -56,10 +57,10 @@ func serverCommand(env Env, run RunServer) *cli.Command {
 func nodeFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "node", Usage: "the node's `NAME`, name@host (or RABBITMQ_NODENAME; default rabbit@<this host>)"},
-		&cli.StringFlag{Name: "data", Usage: "data `DIR`ectory (or the node's directory below RABBITMQ_MNESIA_BASE)"},
+		&cli.StringFlag{Name: "data", Usage: "data `DIR`ectory (or the node's below RABBITMQ_MNESIA_BASE; default /var/lib/warren/NAME, for users but root ~/.local/share/warren/NAME)"},
 		&cli.StringFlag{Name: "config", Usage: "configuration `FILE`, rabbitmq.conf syntax (or RABBITMQ_CONFIG_FILE)"},
 		&cli.StringFlag{Name: "cookie-file", Usage: "`FILE` with the cluster's cookie (default .cookie in the data directory)"},
-		&cli.StringFlag{Name: "log-format", Value: "text", Usage: "`text` or json"},
+		&cli.StringFlag{Name: "log-format", Value: "text", Usage: "`FORMAT`: text or json"},
 		&cli.StringFlag{Name: "log-level", Usage: "`LEVEL`: debug, info, warning, error or none (default from the configuration)"},
 	}
 }
@@ -162,7 +163,20 @@ func serverSettings(cc *cli.Context, env Env) (ServerConfig, error) {
 	for _, w := range warnings {
 		s.Log.Warn(w.Text, "file", w.File, "line", w.Line)
 	}
+	warnUnlisted(s)
 	return s, nil
+}
+
+// warnUnlisted tells of a list of peers that does not have the node itself, which most often is a name with another host.
+func warnUnlisted(s ServerConfig) {
+	var listed []string
+	for _, p := range s.Config.Peers {
+		listed = append(listed, p.Node)
+	}
+	if len(listed) > 0 && !slices.Contains(listed, s.Node) {
+		s.Log.Warn("this node is not among cluster_formation.classic_config.nodes; if one of them is meant, --node has to name it so",
+			"node", s.Node, "listed", listed)
+	}
 }
 
 // findConfig adds .conf where RABBITMQ_CONFIG_FILE leaves it out, as RabbitMQ allows.

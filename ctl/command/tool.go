@@ -302,6 +302,10 @@ func (c *call) requireRunning(ctx context.Context) error {
 		return errorf(exitUnavailable, "node %s is paused: %s. It serves no clients and takes no commands until it reaches a "+
 			"majority again; cluster_status tells what it sees", status.Name, cluster.Paused)
 	}
+	if status.State == "starting" {
+		return errorf(exitUsage, "node %s is starting, and takes commands when it is up: 'await_startup' waits for that. If it "+
+			"lasts, its log says what the node waits for, such as a majority of its cluster", status.Name)
+	}
 	if !status.Running {
 		return &usageError{status: exitUsage, state: true, text: "this command requires the 'rabbit' app to be running on the " +
 			"target node. Start it with 'rabbitmqctl start_app'."}

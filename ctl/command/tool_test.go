@@ -89,6 +89,8 @@ func TestNodeThatDoesNotRun(t *testing.T) {
 	s.run("rabbitmqctl", "list_users").want(t, exitUsage, "", "Error: this command requires the 'rabbit' app to be running on the "+
 		"target node. Start it with 'rabbitmqctl start_app'.\nArguments given:\n\tlist_users\n")
 	s.run("rabbitmqctl", "await_startup", "-t", "1").want(t, exitTempFail, "", "timed out")
+	s.node.status.State = "starting"
+	s.run("rabbitmqctl", "list_users").want(t, exitUsage, "", "Error:\nnode "+s.node.status.Name+" is starting, and takes commands when it is up")
 }
 
 // Queues whose node does not answer in time: the rest is listed, and the exit status is 0.

@@ -163,7 +163,7 @@ func TestLifeOfACluster(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := r.StartNode(ctx, n2); err == nil || !strings.Contains(err.Error(), "runs already") {
+	if err := r.StartNode(ctx, n2); err == nil || !strings.Contains(err.Error(), "runs already") || strings.Contains(err.Error(), "waiting") {
 		t.Errorf("start-node again: %v", err)
 	}
 	if err := r.Kill(ctx, n2); err != nil || alive(r) != "1 3" {

@@ -62,8 +62,8 @@ func (r *Runner) Start(ctx context.Context) error {
 // StartNode starts one node that does not run and returns when it is up. A node that only waits for the others, as after a
 // failure of all, goes on waiting when the error is returned: they may be started next.
 func (r *Runner) StartNode(ctx context.Context, n Node) error {
-	_, err := r.start(ctx, []Node{n}, 1)
-	if _, alive := n.Process(); err != nil && alive {
+	started, err := r.start(ctx, []Node{n}, 1)
+	if _, alive := n.Process(); err != nil && alive && len(started) > 0 {
 		return fmt.Errorf("%w; the process goes on waiting", err)
 	}
 	return err

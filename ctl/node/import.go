@@ -68,8 +68,27 @@ func one(cmd state.Command, err error) ([]state.Command, error) {
 	return []state.Command{cmd}, nil
 }
 
+// checkVHost refuses what lies in a virtual host and names none, as in a file that RabbitMQ exported of a single one.
+func checkVHost(d admin.Definition) error {
+	switch d.Section {
+	case admin.SectionPermissions, admin.SectionTopicPermissions, admin.SectionParameters, admin.SectionPolicies,
+		admin.SectionQueues, admin.SectionExchanges, admin.SectionBindings:
+	default:
+		return nil
+	}
+	v, err := read[struct{ VHost *string }](d)
+	if err == nil && v.VHost == nil {
+		err = admin.Errorf(admin.CodeValidation, "%s: no vhost in %s. A file that was exported of a single virtual host names none: "+
+			"export the definitions of the whole cluster, or add a \"vhost\" to each", d.Section, d.JSON)
+	}
+	return err
+}
+
 // commandsOf are the commands that make what a definition says.
 func (a *adapter) commandsOf(d admin.Definition) ([]state.Command, error) {
+	if err := checkVHost(d); err != nil {
+		return nil, err
+	}
 	switch d.Section {
 	case admin.SectionUsers:
 		return importUser(d)

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
+	"strings"
 	"syscall"
 
 	"warren/ctl/admin"
@@ -49,9 +50,8 @@ func (a *adapter) Status(context.Context) (admin.NodeStatus, error) {
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err == nil {
 		s.FilesLimit = files.Cur
 	}
-	if open, err := os.ReadDir("/proc/self/fd"); err == nil {
-		s.FilesUsed = uint64(len(open))
-	}
+	s.FilesUsed, s.SocketsUsed = openFiles("/proc/self/fd")
+	s.SocketsLimit = s.FilesLimit
 	r, err := a.n.Resources()
 	if err != nil {
 		return s, err
@@ -65,6 +65,20 @@ func (a *adapter) Status(context.Context) (admin.NodeStatus, error) {
 		}
 	}
 	return s, nil
+}
+
+// openFiles counts the descriptors in a directory of /proc, and those of them that are sockets.
+func openFiles(dir string) (files, sockets uint64) {
+	open, err := os.ReadDir(dir)
+	if err != nil {
+		return 0, 0
+	}
+	for _, e := range open {
+		if to, err := os.Readlink(filepath.Join(dir, e.Name())); err == nil && strings.HasPrefix(to, "socket:") {
+			sockets++
+		}
+	}
+	return uint64(len(open)), sockets
 }
 
 func setting(l config.Limit) string {

@@ -30,7 +30,7 @@ type identity struct {
 }
 
 // ErrDataInUse: another process has the data directory open.
-var ErrDataInUse = errors.New("data directory is in use by another process")
+var ErrDataInUse = errors.New("data directory is in use by another process, which has to be stopped first")
 
 // dataDir is a node's data directory, held while it is open.
 type dataDir struct {

@@ -2,6 +2,7 @@ package broker
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"warren/dataplane/gm"
@@ -12,9 +13,15 @@ import (
 const (
 	syncAheadShare    = 1 << 20
 	syncUnstoredShare = 4 << 20
-	// syncRetry is after how long a synchronisation that found no room looks again.
-	syncRetry = 5 * time.Millisecond
+	// syncRetry is after how long a synchronisation that found no room looks again, where up to syncLookers wait.
+	syncRetry   = 5 * time.Millisecond
+	syncLookers = 16
 )
+
+// syncRetryOf grows with the number of those that wait, so that ten thousand queues do not look more often than a few do together.
+func syncRetryOf(waiting int) time.Duration {
+	return syncRetry * time.Duration(1+waiting/syncLookers)
+}
 
 // underway is what was sent to a node: bytes that it has not taken, and bytes that are not on its disk.
 type underway struct {
@@ -24,8 +31,9 @@ type underway struct {
 
 // syncShare adds up what is under way to each node.
 type syncShare struct {
-	mu    sync.Mutex
-	nodes map[string]underway
+	mu      sync.Mutex
+	nodes   map[string]underway
+	waiting atomic.Int64 // synchronisations that found no room and are to look again
 }
 
 // replace counts what a queue has under way now instead of what it had.
@@ -87,7 +95,11 @@ func (c *queueCopy) syncRoom() bool {
 	}
 	if !c.syncing.waits {
 		c.syncing.waits = true
-		time.AfterFunc(syncRetry, func() { c.post(evSyncRoom{}) })
+		s := &c.life.syncShare
+		time.AfterFunc(syncRetryOf(int(s.waiting.Add(1))), func() {
+			s.waiting.Add(-1)
+			c.post(evSyncRoom{})
+		})
 	}
 	return false
 }

@@ -1,6 +1,9 @@
 package broker
 
-import "testing"
+import (
+	"testing"
+	"time"
+)
 
 // What several queues have under way to a node adds up, and there is room again when they have less, or end.
 func TestSyncShare(t *testing.T) {
@@ -27,5 +30,17 @@ func TestSyncShare(t *testing.T) {
 	s.replace(half, nil)
 	if !s.room(to) || len(s.nodes) != 0 {
 		t.Errorf("left over: %v", s.nodes)
+	}
+}
+
+// However many synchronisations wait for room, together they do not look more often than a few thousand times a second.
+func TestSyncRetry(t *testing.T) {
+	if got := syncRetryOf(1); got != syncRetry {
+		t.Errorf("one alone looks again after %v", got)
+	}
+	for _, waiting := range []int{10, 100, 1000, 10_000} {
+		if perSecond := float64(waiting) * float64(time.Second) / float64(syncRetryOf(waiting)); perSecond > 3500 {
+			t.Errorf("%d look %.0f times a second", waiting, perSecond)
+		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	"os"
 	"runtime/debug"
 	"slices"
@@ -32,6 +33,9 @@ const bodiesShare = 0.4
 
 // collectShare is the part of the memory limit from which on the garbage collector works harder.
 const collectShare = 0.8
+
+// collectLeast is the least memory limit, in bytes, that the garbage collector strives for.
+const collectLeast = 32 << 20
 
 // collectPercent is how much may be allocated, in per cent of what is alive, before the garbage is collected, below that share and
 // unless GOGC says otherwise. Little is alive in a node whose queues are short: twice Go's default saves a twentieth of the processor
@@ -129,7 +133,16 @@ func (a *alarms) limitCollector() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(collectPercent)
 	}
-	debug.SetMemoryLimit(int64(collectShare * float64(a.n.memoryLimit())))
+	debug.SetMemoryLimit(collectorLimit(a.n.memoryLimit()))
+}
+
+// collectorLimit is the memory from which on the collector works harder. A limit below what a node needs without messages, 0 above
+// all, is there to block publishers: the collector could not reach it however hard it worked.
+func collectorLimit(memoryLimit uint64) int64 {
+	if memoryLimit < collectLeast {
+		return math.MaxInt64
+	}
+	return int64(collectShare * float64(memoryLimit))
 }
 
 // watch looks at this node's resources until ctx ends.

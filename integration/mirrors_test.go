@@ -161,6 +161,8 @@ func TestIdleRingKeepsItsMirrors(t *testing.T) {
 	if _, _, err := ch.Get("orders", false); err != nil { // stays unacknowledged
 		t.Fatal(err)
 	}
+	refusedWith(t, c.Tool("rabbitmqctl", 1, "transfer", "orders", "rabbit9@localhost"), 69,
+		"to rabbit9@localhost: that node has no synchronised mirror of it\n")
 	c.Ctl(1, "transfer", "orders", c.Name(2))
 	began := time.Now()
 	cluster.Eventually(t, hang, "several timeouts have passed", func() bool { return time.Since(began) > 2*time.Second })

@@ -228,6 +228,9 @@ func (n *Node) Transfer(ctx context.Context, q *state.Queue, to string) error {
 	call, cancel := context.WithTimeout(ctx, callTimeout)
 	_, err = n.links.Call(call, q.Master, callMove, body)
 	cancel()
+	if judged := (*link.CallError)(nil); errors.As(err, &judged) && judged.Code == link.CodeFailed {
+		return fmt.Errorf("%s cannot be moved from %s to %s: %s", where, q.Master, to, judged.Text)
+	}
 	if err != nil {
 		return fmt.Errorf("%s cannot be moved from %s to %s: %w", where, q.Master, to, err)
 	}

@@ -204,12 +204,16 @@ func (c *queueCopy) EndBatch() {
 	if c.replica == nil || c.failed {
 		return
 	}
+	if !c.check(c.syncStep()) {
+		return
+	}
+	// Not before syncStep, which reads from the disk and may be held up there for longer than a lease lasts.
 	if c.replica.Role() == mirror.Master {
 		c.leases.held = c.LeasesHeld()
 		c.leases.asked = true
 		defer func() { c.leases.asked = false }()
 	}
-	if !c.check(c.syncStep()) || !c.check(c.replica.Flush()) {
+	if !c.check(c.replica.Flush()) {
 		return
 	}
 	c.releaseHeld()

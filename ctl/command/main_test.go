@@ -69,19 +69,22 @@ func TestServerSettings(t *testing.T) {
 	}
 }
 
-// A node that its own list of peers does not have is told so when it starts.
+// A node that its own list of peers does not have is told so when it starts, and so is who counts on advanced.config.
 func TestServerIsNotListed(t *testing.T) {
 	dir := t.TempDir()
 	conf := filepath.Join(dir, "warren.conf")
 	if err := os.WriteFile(conf, []byte("cluster_formation.classic_config.nodes.1 = a@box\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	environment := map[string]string{"XDG_RUNTIME_DIR": dir}
+	environment := map[string]string{"XDG_RUNTIME_DIR": dir, "RABBITMQ_ADVANCED_CONFIG_FILE": "/etc/rabbitmq/advanced.config"}
 	server := func(context.Context, ServerConfig) error { return nil }
 	for node, warned := range map[string]bool{"a@box": false, "a@box.example": true} {
 		r := terminal(t, environment, server, "server", "--data", filepath.Join(dir, "data"), "--config", conf, "--node", node)
 		if got := strings.Contains(r.stderr, "not among cluster_formation.classic_config.nodes"); r.status != exitOK || got != warned {
 			t.Errorf("%s: status %d, warned %v, want %v: %s", node, r.status, got, warned, r.stderr)
+		}
+		if !strings.Contains(r.stderr, "RABBITMQ_ADVANCED_CONFIG_FILE has no effect") {
+			t.Errorf("nothing is said of advanced.config: %s", r.stderr)
 		}
 	}
 }

@@ -163,6 +163,9 @@ func serverSettings(cc *cli.Context, env Env) (ServerConfig, error) {
 	for _, w := range warnings {
 		s.Log.Warn(w.Text, "file", w.File, "line", w.Line)
 	}
+	if env.Getenv("RABBITMQ_ADVANCED_CONFIG_FILE") != "" {
+		s.Log.Warn("RABBITMQ_ADVANCED_CONFIG_FILE has no effect: advanced.config is not read")
+	}
 	warnUnlisted(s)
 	return s, nil
 }

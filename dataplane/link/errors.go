@@ -12,7 +12,7 @@ import (
 // Errors that callers tell apart with errors.Is.
 var (
 	// ErrCookie: the two sides do not hold the same cookie.
-	ErrCookie = errors.New("link: the cookies of the two sides differ")
+	ErrCookie = errors.New("link: the cookies of the two sides differ; all nodes and tools of a cluster need the same")
 	// ErrProtoUnknown: the other side's listener does not serve that protocol.
 	ErrProtoUnknown = errors.New("link: protocol not served by the other side")
 	// ErrAuthVersion: the other side speaks another version of the cookie handshake.

@@ -138,6 +138,7 @@ func TestParseRefuses(t *testing.T) {
 		{"definitions.import_backend = https", `f:1: definitions.import_backend: "https" is not supported; definitions come from a file or a directory: local_filesystem`},
 		{"warren.internode.tls.certfile = c", `f: warren.internode.tls.cacertfile, .certfile and .keyfile must be set together`},
 		{"heartbeat", `f:1: expected "key = value", found "heartbeat"`},
+		{"[{rabbit, []}].", `f:1: expected "key = value", found "[{rabbit, []}]."; Erlang's terms, as in rabbitmq.config and advanced.config, are not read`},
 		{"= 5", `f:1: a key is missing before "="`},
 		{"heartbeat =", `f:1: heartbeat: a value is missing after "="`},
 		{"heartbeat = # five", `f:1: heartbeat: a value is missing after "="`},

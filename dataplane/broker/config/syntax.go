@@ -29,7 +29,11 @@ func parseLine(text string) (key, value string, ok bool, err error) {
 	}
 	key, rest, found := strings.Cut(text, "=")
 	if !found {
-		return "", "", false, fmt.Errorf("expected \"key = value\", found %q", clip(text))
+		hint := ""
+		if text[0] == '[' || text[0] == '{' || text[0] == '%' {
+			hint = "; Erlang's terms, as in rabbitmq.config and advanced.config, are not read"
+		}
+		return "", "", false, fmt.Errorf("expected \"key = value\", found %q%s", clip(text), hint)
 	}
 	key = strings.TrimSpace(key)
 	if err := checkKey(key); err != nil {

@@ -47,7 +47,7 @@ soak:
 	CRASHES=$(CRASHES) BACKLOG=$(BACKLOG) $(GO) test -timeout 2h -count=1 -v -run 'Kill|Backlog' ./dataplane/backingqueue/store
 	CHAOS=$(CHAOS) CHAOS_SEED=$(CHAOS_SEED) FAILOVERS=$(FAILOVERS) $(GO) test -timeout 12h -count=1 -v -run 'TestChaos$$|TestFailoverTime' ./integration
 	LONG=1 $(GO) test -timeout 1h -count=1 -run 'TestMirrorIsSuspended|TestPowerFailureOrders|TestMetadataSnapshotUnderLoad|TestRebalanceUnderLoad|TestSyncCritical|TestFormingOrders|TestNineNodes|TestOperationsAsWritten|TestBackupOfDefinitions|TestContainerBuild|TestRollingRestart|TestStopsUnderLoad|TestUnit$$' ./integration
-	LONG=1 $(GO) test -timeout 1h -count=1 -v -run 'TestIdleConnections|TestDeclareRate|TestLinksAreCut|TestSyncIsDisturbed|TestDeltaOfAMillion' ./integration
+	LONG=1 $(GO) test -timeout 1h -count=1 -v -run 'TestIdleConnections|TestDeclareRate|TestLinksAreCut|TestSyncIsDisturbed|TestDeltaOfAMillion|TestSalvageIsKilled|TestFieldReports|TestForgetInEachState|TestMemoryOf|TestSlowMirror' ./integration
 
 # The parts by themselves.
 bench-parts:

@@ -14,10 +14,7 @@ func TestDeltaOfAMillion(t *testing.T) {
 	if os.Getenv("LONG") == "" {
 		t.Skip("LONG is not set; TestDeltaAndCopy counts a smaller queue")
 	}
-	n := 1_000_000
-	if v, err := strconv.Atoi(os.Getenv("MESSAGES")); err == nil {
-		n = v
-	}
+	n := messagesOr(t, 1_000_000)
 	const size, taken, published = 200, 1000, 1000
 	c, net := cluster.StartCut(t, 3, "")
 	c.Ctl(1, "set_policy", "pair", "^", `{"ha-mode":"nodes","ha-params":["`+c.Name(1)+`","`+c.Name(2)+`"]}`)
@@ -45,4 +42,16 @@ func TestDeltaOfAMillion(t *testing.T) {
 	if q := listAll(c, 1)["orders"]; q.messages != n-taken+published {
 		t.Errorf("the queue holds %d messages", q.messages)
 	}
+}
+
+// messagesOr is MESSAGES, or n.
+func messagesOr(t *testing.T, n int) int {
+	t.Helper()
+	if v := os.Getenv("MESSAGES"); v != "" {
+		var err error
+		if n, err = strconv.Atoi(v); err != nil {
+			t.Fatalf("MESSAGES: %v", err)
+		}
+	}
+	return n
 }

@@ -470,3 +470,17 @@ func (c *Cluster) Shell(line string) *exec.Cmd {
 	cmd.Env, cmd.WaitDelay = c.env(), time.Second
 	return cmd
 }
+
+// OpenFiles is how many file descriptors node i's process has.
+func (c *Cluster) OpenFiles(i int) int {
+	c.t.Helper()
+	pid, err := c.pid(i)
+	if err != nil {
+		c.t.Fatalf("open files of %s: %v", c.Name(i), err)
+	}
+	all, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
+	if err != nil {
+		c.t.Fatalf("open files of %s: %v", c.Name(i), err)
+	}
+	return len(all)
+}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // Network stands between the nodes of a cluster: each reaches the others through it, so that links can be cut, in one direction
@@ -25,6 +26,8 @@ type Network struct {
 	mu     sync.Mutex
 	change *sync.Cond
 	cut    map[[2]int]bool // from, to
+	rate   map[[2]int]int  // bytes per second
+	free   map[[2]int]time.Time
 	sent   map[[2]int]int64
 	closed bool
 	conns  map[net.Conn]bool
@@ -34,7 +37,7 @@ type Network struct {
 func StartCut(t testing.TB, n int, lines string) (*Cluster, *Network) {
 	t.Helper()
 	c := Prepare(t, n)
-	w := &Network{c: c, cut: map[[2]int]bool{}, sent: map[[2]int]int64{}, conns: map[net.Conn]bool{}}
+	w := &Network{c: c, cut: map[[2]int]bool{}, rate: map[[2]int]int{}, free: map[[2]int]time.Time{}, sent: map[[2]int]int64{}, conns: map[net.Conn]bool{}}
 	w.change = sync.NewCond(&w.mu)
 	t.Cleanup(w.close)
 	for i := 1; i <= n; i++ {
@@ -80,11 +83,38 @@ func (w *Network) Carried(from, to int) int64 {
 	return w.sent[[2]int{from, to}]
 }
 
-// Heal lets everything through again.
+// Slow lets so many bytes per second through from one node to another, over all its connections.
+func (w *Network) Slow(from, to, rate int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.rate[[2]int{from, to}] = rate
+}
+
+// pace waits until n more bytes may go over a link. What it waits is short: a read's bytes at the link's rate.
+func (w *Network) pace(from, to, n int) {
+	link := [2]int{from, to}
+	w.mu.Lock()
+	rate := w.rate[link]
+	if rate == 0 {
+		w.mu.Unlock()
+		return
+	}
+	due := w.free[link]
+	if now := time.Now(); due.Before(now) {
+		due = now
+	}
+	due = due.Add(time.Duration(n) * time.Second / time.Duration(rate))
+	w.free[link] = due
+	w.mu.Unlock()
+	<-time.After(time.Until(due))
+}
+
+// Heal lets everything through again, at full speed.
 func (w *Network) Heal() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	clear(w.cut)
+	clear(w.rate)
 	w.change.Broadcast()
 }
 
@@ -180,6 +210,7 @@ func (w *Network) pump(src, dst net.Conn, from, to int) {
 		if !w.await(from, to, n) {
 			return
 		}
+		w.pace(from, to, n)
 		if n > 0 {
 			if _, werr := dst.Write(b[:n]); werr != nil {
 				_ = src.Close()

@@ -115,7 +115,7 @@ func nodeReady(ctx context.Context, env Env, n localcluster.Node, want int) erro
 		return err
 	}
 	if !status.Running {
-		return fmt.Errorf("it is %s", status.State)
+		return fmt.Errorf("it is %s; it serves once a majority of the cluster runs", status.State)
 	}
 	cluster, err := client.ClusterStatus(ctx)
 	if err != nil {

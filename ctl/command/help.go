@@ -61,6 +61,10 @@ func (t *tool) help() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n%s\n\n%s [--node <node>] [--timeout <timeout>] [--longnames] [--quiet] <command> [<command options>]\n\nAvailable commands:\n\n",
 		format.Bold("Usage"), t.script)
+	width := 29 // RabbitMQ's
+	for _, cmd := range t.commands {
+		width = max(width, len(cmd.name))
+	}
 	for _, heading := range headings() {
 		first := true
 		for _, cmd := range t.commands {
@@ -71,7 +75,7 @@ func (t *tool) help() string {
 				fmt.Fprintf(&b, "%s:\n\n", format.Bold(heading))
 				first = false
 			}
-			fmt.Fprintf(&b, "   %-29s %s\n", cmd.name, cmd.summary)
+			fmt.Fprintf(&b, "   %-*s %s\n", width, cmd.name, cmd.summary)
 		}
 		if !first {
 			b.WriteByte('\n')

@@ -206,3 +206,19 @@ func TestHelp(t *testing.T) {
 	s.run("rabbitmqctl").want(t, exitUsage, "", "Available commands:")
 	s.run("rabbitmqctl", "--version").want(t, exitOK, Version+"\n", "")
 }
+
+// The names of a tool's commands are a column, however long the longest is.
+func TestHelpIsAligned(t *testing.T) {
+	for _, name := range []string{"rabbitmqctl", "rabbitmq-queues", "rabbitmq-diagnostics", "rabbitmq-upgrade"} {
+		columns := map[int]string{}
+		for _, line := range strings.Split(newSession(t).run(name, "help").stdout, "\n") {
+			if command, found := strings.CutPrefix(line, "   "); found {
+				word, rest, _ := strings.Cut(command, " ")
+				columns[len(word)+len(rest)-len(strings.TrimLeft(rest, " "))] = line
+			}
+		}
+		if len(columns) != 1 {
+			t.Errorf("%s: the summaries begin in %d columns: %v", name, len(columns), columns)
+		}
+	}
+}

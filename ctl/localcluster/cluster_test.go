@@ -251,12 +251,22 @@ func TestStartIsBounded(t *testing.T) {
 }
 
 func TestNodeThatWaitsForTheOthersIsLeftRunning(t *testing.T) {
-	r, _ := newRunner(t, "good")
+	r, log := newRunner(t, "good")
 	r.StartLimit = 200 * time.Millisecond
-	r.Ready = func(context.Context, Node, int) error { return errors.New("it is paused") }
+	asked := 0
+	r.Ready = func(ctx context.Context, _ Node, _ int) error {
+		if asked++; asked < 4 {
+			return errors.New("it is paused")
+		}
+		<-ctx.Done()
+		return errors.New("i/o timeout")
+	}
 	err := r.StartNode(t.Context(), r.Nodes()[0])
 	if err == nil || !strings.Contains(err.Error(), "it is paused") || !strings.Contains(err.Error(), "goes on waiting") {
 		t.Errorf("got %v", err)
+	}
+	if n := strings.Count(log.text(), "is not up yet: it is paused; waiting for 200ms at most"); n != 1 {
+		t.Errorf("it is told %d times what is waited for:\n%s", n, log.text())
 	}
 	if _, ok := r.Nodes()[0].Process(); !ok {
 		t.Error("the node was stopped")

@@ -93,19 +93,26 @@ func (r *Runner) start(ctx context.Context, nodes []Node, running int) (started 
 func (r *Runner) waitUp(ctx context.Context, c *child, running int) error {
 	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
+	tell := time.After(r.StartLimit / 10)
+	var last error
 	for {
 		err := r.Ready(ctx, c.node, running)
 		if err == nil {
 			return nil
 		}
+		if last == nil || ctx.Err() == nil { // what the end of the time interrupts says nothing of the node
+			last = err
+		}
 		select {
+		case <-tell:
+			r.Progress("%s is not up yet: %v; waiting for %v at most", c.node.Name, last, r.StartLimit)
 		case <-c.ended:
 			return fmt.Errorf("%s ended while it started: %s (log: %s)", c.node.Name, c.node.lastLog(), c.node.LogFile())
 		case <-ctx.Done():
 			if errors.Is(ctx.Err(), context.Canceled) {
 				return fmt.Errorf("start %s: %w", c.node.Name, ctx.Err())
 			}
-			return fmt.Errorf("%s is not up after %v: %w (log: %s)", c.node.Name, r.StartLimit, err, c.node.LogFile())
+			return fmt.Errorf("%s is not up after %v: %w (log: %s)", c.node.Name, r.StartLimit, last, c.node.LogFile())
 		case <-tick.C:
 		}
 	}

@@ -128,7 +128,7 @@ func TestDialExplainsFailure(t *testing.T) {
 	}{
 		"wrong cookie": {Target{Node: "rmq1@localhost", CookieFile: wrong}, []string{"authentication failed", wrong}},
 		"no cookie":    {Target{Node: "rmq1@localhost", CookieFile: "/nowhere"}, []string{"/nowhere"}},
-		"not there":    {Target{Node: "x@localhost", Address: closed, CookieFile: cookieFile}, []string{"nothing listens on " + closed, "start the node"}},
+		"not there":    {Target{Node: "x@localhost", Address: closed, CookieFile: cookieFile}, []string{"asked at " + closed + ", as --address says", "nothing listens on " + closed, "start the node"}},
 		"not named":    {Target{Node: "x@localhost", Address: closed}, []string{"not registered", "rmq1@localhost"}},
 		"no such host": {Target{Node: "x@no-such-host.invalid", CookieFile: cookieFile}, []string{"no-such-host.invalid"}},
 	} {

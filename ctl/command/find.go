@@ -39,6 +39,8 @@ func (d Dialer) find(ctx context.Context, t Target) (p place, err error) {
 		p.entry, p.known, p.address = entry, true, entry.Address
 	case !errors.Is(err, locate.ErrNotRegistered) && (t.Address == "" || t.CookieFile == ""):
 		return p, err
+	case t.Address != "" && t.CookieFile != "":
+		p.notes = []string{"asked at " + t.Address + ", as --address says"}
 	default:
 		p.notes = d.notRegistered(t.Node)
 	}

@@ -273,6 +273,27 @@ func TestNodeThatWaitsForTheOthersIsLeftRunning(t *testing.T) {
 	}
 }
 
+// A node that waited for the others is up when Start returns, too.
+func TestStartAwaitsThoseThatRanBefore(t *testing.T) {
+	r, _ := newRunner(t, "good")
+	first := r.Nodes()[0]
+	if err := r.StartNode(t.Context(), first); err != nil {
+		t.Fatal(err)
+	}
+	asked := 0
+	r.Ready = func(_ context.Context, n Node, _ int) error {
+		if n.Name == first.Name {
+			if asked++; asked < 3 {
+				return errors.New("it is paused")
+			}
+		}
+		return nil
+	}
+	if err := r.Start(t.Context()); err != nil || asked != 3 {
+		t.Errorf("%v; the first node was asked %d times", err, asked)
+	}
+}
+
 func TestNodeThatDoesNotStopIsKilled(t *testing.T) {
 	r, log := newRunner(t, "deaf")
 	if err := r.Start(t.Context()); err != nil {

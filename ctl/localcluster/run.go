@@ -31,13 +31,14 @@ const (
 	pollInterval      = 50 * time.Millisecond
 )
 
-// Start starts all nodes that do not run and returns when all are up. If one does not come up, those that were started are
+// Start starts all nodes that do not run and returns when all are up, those that ran before, too. If one does not come up, those that were started are
 // stopped again, and the error names the node's log.
 func (r *Runner) Start(ctx context.Context) error {
 	nodes := r.Nodes()
-	var missing []Node
+	var missing, there []Node
 	for _, n := range nodes {
 		if _, ok := n.Process(); ok {
+			there = append(there, n)
 			continue
 		}
 		if err := n.checkPorts(); err != nil {
@@ -50,13 +51,25 @@ func (r *Runner) Start(ctx context.Context) error {
 	}
 	started, err := r.start(ctx, missing, len(nodes))
 	if err == nil {
-		return nil
+		return r.awaitAll(ctx, there)
 	}
 	left := make([]Node, len(started))
 	for i, c := range started {
 		left[i] = c.node
 	}
 	return errors.Join(err, r.stop(context.WithoutCancel(ctx), left))
+}
+
+// awaitAll returns when nodes that ran before are up, which may have waited for those that were started now.
+func (r *Runner) awaitAll(ctx context.Context, nodes []Node) error {
+	ctx, cancel := context.WithTimeout(ctx, r.StartLimit)
+	defer cancel()
+	for _, n := range nodes {
+		if err := r.waitUp(ctx, &child{node: n}, len(r.Nodes())); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // StartNode starts one node that does not run and returns when it is up. A node that only waits for the others, as after a

@@ -115,7 +115,7 @@ func TestMemoryOfRefusedPublishes(t *testing.T) {
 }
 
 // B56: a long queue is dead-lettered at once, by a limit of its length, into a mirrored queue: it ends, every message is there once, and its master and its
-// mirror take at most twice the memory that they take when as many are published: a letter tells its deaths.
+// mirror take at most three times the memory that they take when as many are published: a letter tells its deaths.
 // MESSAGES sets another number than a million.
 func TestMemoryOfMassDeadLettering(t *testing.T) {
 	long(t)
@@ -143,7 +143,7 @@ func TestMemoryOfMassDeadLettering(t *testing.T) {
 	w.end()
 	for i := 2; i <= 3; i++ {
 		t.Logf("node %d had %d MB at most when as many were published, %d MB when they were dead-lettered", i, published.peak[i]>>20, w.peak[i]>>20)
-		if w.peak[i] > 2*published.peak[i]+64<<20 {
+		if w.peak[i] > 3*published.peak[i]+64<<20 {
 			t.Errorf("node %d grew", i)
 		}
 	}

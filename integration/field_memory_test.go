@@ -143,7 +143,8 @@ func TestMemoryOfMassDeadLettering(t *testing.T) {
 	w.end()
 	for i := 2; i <= 3; i++ {
 		t.Logf("node %d had %d MB at most when as many were published, %d MB when they were dead-lettered", i, published.peak[i]>>20, w.peak[i]>>20)
-		if w.peak[i] > 3*published.peak[i]+64<<20 {
+		// A letter is larger than its message by the headers that tell of its death.
+		if w.peak[i] > 4*published.peak[i]+64<<20 {
 			t.Errorf("node %d grew", i)
 		}
 	}

@@ -111,8 +111,12 @@ ssl_cert_login_from = common_name`, port, server.CA, server.Cert, server.Key))
 		t.Fatal(err)
 	}
 	defer certified.Close() // the test is over
-	if m, ok, err := channelOf(t, certified).Get("q", true); err != nil || !ok || !bytes.Equal(m.Body, body) {
-		t.Errorf("a megabyte over TLS: %v, %v, %d bytes", ok, err, len(m.Body))
+	deliveries, err := channelOf(t, certified).Consume("q", "", true, false, false, false, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m := next(t, deliveries, "a megabyte over TLS"); !bytes.Equal(m.Body, body) {
+		t.Errorf("a megabyte over TLS: %d bytes", len(m.Body))
 	}
 	const row = "app\ttrue\ttlsv1.3\tany\tEXTERNAL\tCN=app\tCN=ours"
 	out := c.Ctl(1, "list_connections", "-q", "user", "ssl", "ssl_protocol", "ssl_key_exchange", "auth_mechanism", "peer_cert_subject", "peer_cert_issuer")

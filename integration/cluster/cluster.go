@@ -382,12 +382,37 @@ func (c *Cluster) Configure(i int, lines string) {
 	}
 }
 
-// Signal sends sig to node i's process.
+// Signal sends sig to node i's process; after SIGSTOP it waits until the process stands still.
 func (c *Cluster) Signal(i int, sig syscall.Signal) {
 	c.t.Helper()
 	if err := c.signal(i, sig); err != nil {
 		c.t.Fatalf("send %v to %s: %v", sig, c.Name(i), err)
 	}
+	if sig == syscall.SIGSTOP {
+		Eventually(c.t, 30*time.Second, c.Name(i)+" stands still", func() bool { return c.stopped(i) })
+	}
+}
+
+// stopped says whether every thread of a node's process has stopped: on a busy machine some run on for a while.
+func (c *Cluster) stopped(i int) bool {
+	pid, err := c.pid(i)
+	if err != nil {
+		return false
+	}
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+	if err != nil || len(threads) == 0 {
+		return false
+	}
+	for _, path := range threads {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			return false
+		}
+		if at := strings.LastIndexByte(string(b), ')'); at < 0 || !strings.HasPrefix(string(b[at:]), ") T") {
+			return false
+		}
+	}
+	return true
 }
 
 func (c *Cluster) signal(i int, sig syscall.Signal) error {

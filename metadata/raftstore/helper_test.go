@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -23,12 +24,27 @@ type tcp struct {
 	cut   bool
 }
 
+// newTCP listens at addr, or, if that is empty, where nobody does.
 func newTCP(t testing.TB, addr string) *tcp {
-	l, err := net.Listen("tcp", addr)
+	l, err := listen(addr)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return &tcp{Listener: l, conns: map[net.Conn]bool{}}
+}
+
+// listen takes a port above those that the system gives to outgoing connections, which could take it while its node is down.
+func listen(addr string) (l net.Listener, err error) {
+	if addr != "" {
+		return net.Listen("tcp", addr)
+	}
+	const lowest, ports = 61000, 4500
+	for range 100 {
+		if l, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", lowest+rand.IntN(ports))); err == nil {
+			break
+		}
+	}
+	return l, err
 }
 
 var errCut = errors.New("cut off")
@@ -96,7 +112,7 @@ type cluster struct {
 func newCluster(t testing.TB, names ...string) *cluster {
 	c := &cluster{t: t, nodes: map[string]*node{}}
 	for _, n := range names {
-		s := newTCP(t, "127.0.0.1:0")
+		s := newTCP(t, "")
 		c.nodes[n] = &node{name: n, dir: filepath.Join(t.TempDir(), n), addr: s.Addr().String(), stream: s, prober: &fakeProber{}}
 		c.peers = append(c.peers, Peer{n, s.Addr().String()})
 	}

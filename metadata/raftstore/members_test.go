@@ -276,7 +276,7 @@ func TestConfigurationAndStateAgree(t *testing.T) {
 	moved := c.follower()
 	c.kill(moved)
 	n := c.nodes[moved]
-	n.stream = newTCP(t, "127.0.0.1:0")
+	n.stream = newTCP(t, "")
 	n.addr = n.stream.Addr().String()
 	c.start(moved)
 	c.eventually("the new address is in the configuration", func() bool {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -16,35 +15,84 @@ import (
 	"warren/metadata/state"
 )
 
-// tcp is a Stream over loopback that can be cut off.
-type tcp struct {
+// port listens for as long as the test runs, whether its node does or not: were the port free meanwhile, a node of another test
+// process that took it would answer, and vote, in the place of ours.
+type port struct {
 	net.Listener
-	mu    sync.Mutex
-	conns map[net.Conn]bool
-	cut   bool
+	mu sync.Mutex
+	to *tcp // the node that is there now
 }
 
-// newTCP listens at addr, or, if that is empty, where nobody does.
-func newTCP(t testing.TB, addr string) *tcp {
-	l, err := listen(addr)
+func newPort(t testing.TB) *port {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &tcp{Listener: l, conns: map[net.Conn]bool{}}
+	p := &port{Listener: l}
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		p.serve()
+	}()
+	t.Cleanup(func() {
+		_ = l.Close()
+		<-served
+	})
+	return p
 }
 
-// listen takes a port above those that the system gives to outgoing connections, which could take it while its node is down.
-func listen(addr string) (l net.Listener, err error) {
-	if addr != "" {
-		return net.Listen("tcp", addr)
-	}
-	const lowest, ports = 61000, 4500
-	for range 100 {
-		if l, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", lowest+rand.IntN(ports))); err == nil {
-			break
+func (p *port) serve() {
+	for {
+		c, err := p.Listener.Accept()
+		if err != nil {
+			return
+		}
+		p.mu.Lock()
+		to := p.to
+		p.mu.Unlock()
+		if to == nil || !to.offer(c) {
+			_ = c.Close()
 		}
 	}
-	return l, err
+}
+
+// open is the Stream of a node that starts at the port.
+func (p *port) open() *tcp {
+	s := &tcp{port: p, conns: map[net.Conn]bool{}, incoming: make(chan net.Conn), closed: make(chan struct{})}
+	p.mu.Lock()
+	p.to = s
+	p.mu.Unlock()
+	return s
+}
+
+// tcp is a Stream over loopback that can be cut off.
+type tcp struct {
+	port     *port
+	incoming chan net.Conn
+	closed   chan struct{}
+	once     sync.Once
+	mu       sync.Mutex
+	conns    map[net.Conn]bool
+	cut      bool
+}
+
+func newTCP(t testing.TB) *tcp { return newPort(t).open() }
+
+func (s *tcp) Addr() net.Addr { return s.port.Addr() }
+
+func (s *tcp) Close() error {
+	s.once.Do(func() { close(s.closed) })
+	return nil
+}
+
+// offer hands s a connection; it is false if s is closed.
+func (s *tcp) offer(c net.Conn) bool {
+	select {
+	case s.incoming <- c:
+		return true
+	case <-s.closed:
+		return false
+	}
 }
 
 var errCut = errors.New("cut off")
@@ -62,12 +110,13 @@ func (s *tcp) keep(c net.Conn) (net.Conn, error) {
 
 func (s *tcp) Accept() (net.Conn, error) {
 	for {
-		c, err := s.Listener.Accept()
-		if err != nil {
-			return nil, err
-		}
-		if c, err = s.keep(c); err == nil {
-			return c, nil
+		select {
+		case c := <-s.incoming:
+			if c, err := s.keep(c); err == nil {
+				return c, nil
+			}
+		case <-s.closed:
+			return nil, net.ErrClosed
 		}
 	}
 }
@@ -94,6 +143,7 @@ type node struct {
 	name   string
 	dir    string
 	addr   string
+	port   *port
 	stream *tcp
 	store  *Store
 	prober *fakeProber
@@ -112,8 +162,8 @@ type cluster struct {
 func newCluster(t testing.TB, names ...string) *cluster {
 	c := &cluster{t: t, nodes: map[string]*node{}}
 	for _, n := range names {
-		s := newTCP(t, "")
-		c.nodes[n] = &node{name: n, dir: filepath.Join(t.TempDir(), n), addr: s.Addr().String(), stream: s, prober: &fakeProber{}}
+		s := newTCP(t)
+		c.nodes[n] = &node{name: n, dir: filepath.Join(t.TempDir(), n), addr: s.Addr().String(), port: s.port, stream: s, prober: &fakeProber{}}
 		c.peers = append(c.peers, Peer{n, s.Addr().String()})
 	}
 	t.Cleanup(func() {
@@ -129,7 +179,7 @@ func (c *cluster) start(names ...string) *cluster {
 	for _, name := range names {
 		n := c.nodes[name]
 		if n.stream == nil {
-			n.stream = newTCP(c.t, n.addr)
+			n.stream = n.port.open()
 		}
 		cfg := Config{Dir: n.dir, Self: name, Addr: n.addr, Stream: n.stream, Peers: c.peers, Prober: n.prober,
 			Forward: func(ctx context.Context, to string, req []byte) ([]byte, error) { return c.forward(ctx, name, to, req) },

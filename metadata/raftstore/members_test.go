@@ -276,8 +276,8 @@ func TestConfigurationAndStateAgree(t *testing.T) {
 	moved := c.follower()
 	c.kill(moved)
 	n := c.nodes[moved]
-	n.stream = newTCP(t, "")
-	n.addr = n.stream.Addr().String()
+	n.stream = newTCP(t)
+	n.port, n.addr = n.stream.port, n.stream.Addr().String()
 	c.start(moved)
 	c.eventually("the new address is in the configuration", func() bool {
 		ms, err := c.at(c.leader()).Members()

@@ -87,7 +87,7 @@ func TestSingleNodeRestart(t *testing.T) {
 func TestDirectoryInUse(t *testing.T) {
 	c := newCluster(t, "a").start("a")
 	cfg := c.at("a").cfg
-	cfg.Stream = newTCP(t, "")
+	cfg.Stream = newTCP(t)
 	defer cfg.Stream.Close()
 	if _, err := Open(cfg); err == nil {
 		t.Fatal("two stores use one directory")

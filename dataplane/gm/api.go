@@ -1,5 +1,7 @@
 package gm
 
+import "slices"
+
 // Member is one incarnation of a node in one group. A restarted node is a new member, never the old one again.
 type Member struct {
 	Node        string
@@ -56,18 +58,27 @@ const (
 // Output is one effect; the caller carries outputs out in the order in which they stand.
 type Output struct {
 	Kind      Kind
-	To        Member // Send, ResetLink
-	Frame     []byte // Send: encoded, immutable
-	Lazy      bool   // Send: nobody waits for it; it may stay until the next frame to the same member, a few milliseconds at most
-	Sender    Member // Deliver, SenderClosed, BaselineRaised
-	Number    uint64 // Deliver, SenderClosed, BaselineRaised
-	From      uint64 // BaselineRaised
-	Class     Class  // Deliver
-	Payload   []byte // Deliver: immutable, may alias the received frame
-	Received  uint64 // Progress
-	Persisted uint64 // Progress
+	To        Member   // Send, ResetLink
+	Frame     []byte   // Send: encoded, immutable, as is Rest
+	Rest      [][]byte // Send: what follows Frame within the same frame: large bodies, which are not copied, and what stands between them
+	Lazy      bool     // Send: nobody waits for it; it may stay until the next frame to the same member, a few milliseconds at most
+	Sender    Member   // Deliver, SenderClosed, BaselineRaised
+	Number    uint64   // Deliver, SenderClosed, BaselineRaised
+	From      uint64   // BaselineRaised
+	Class     Class    // Deliver
+	Payload   []byte   // Deliver: immutable, may alias the received frame
+	Received  uint64   // Progress
+	Persisted uint64   // Progress
 	Baselines []Baseline
 	View      View // ViewInstalled
+}
+
+// Whole is the frame of a Send in one piece.
+func (o *Output) Whole() []byte {
+	if len(o.Rest) == 0 {
+		return o.Frame
+	}
+	return slices.Concat(o.Frame, slices.Concat(o.Rest...))
 }
 
 // Baseline is where a joiner's knowledge of a sender begins.

@@ -3,6 +3,7 @@ package gm
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"testing"
 )
 
@@ -10,8 +11,8 @@ import (
 func sends(g *Group) (frames [][]byte, means []string) {
 	for _, o := range g.Take(nil) {
 		if o.Kind == Send && frameType(o.Frame[1]) != frameProgress && frameType(o.Frame[1]) != frameStable {
-			frames = append(frames, o.Frame)
-			means = append(means, Describe(o.Frame))
+			frames = append(frames, o.Whole())
+			means = append(means, Describe(o.Whole()))
 		}
 	}
 	return frames, means
@@ -74,6 +75,61 @@ func TestBatchBounds(t *testing.T) {
 	}
 }
 
+// TestLargeBodiesAreNotCopied: a frame refers to a large body where it stands, alone, in a batch and in fragments, and is read as one
+// that was copied together.
+func TestLargeBodiesAreNotCopied(t *testing.T) {
+	r := newRing(2, Config{Fragment: 4 * inPlace})
+	r.settle()
+	a := r.groups[0]
+	var bodies [][]byte
+	for i, sizes := range [][]int{{inPlace}, {inPlace, 1, 2, inPlace, inPlace}, {1, inPlace, 3}, {9 * inPlace}} {
+		for _, size := range sizes {
+			body := bytes.Repeat([]byte{byte(len(bodies))}, size)
+			if _, err := a.Broadcast(body, Bulk); err != nil {
+				t.Fatal(err)
+			}
+			bodies = append(bodies, body)
+		}
+		var whole, copied int
+		for _, o := range a.Take(nil) {
+			if o.Kind != Send {
+				continue
+			}
+			for _, p := range append([][]byte{o.Frame}, o.Rest...) {
+				if len(p) >= inPlace && !slices.ContainsFunc(bodies, func(b []byte) bool { return within(p, b) }) {
+					copied++
+				}
+			}
+			whole++
+			if err := r.groups[1].Receive(r.members[0], o.Whole()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if whole == 0 || copied > 0 {
+			t.Errorf("run %d: %d frames, %d large bodies copied", i, whole, copied)
+		}
+	}
+	var got [][]byte
+	for _, o := range r.groups[1].Take(nil) {
+		if o.Kind == Deliver {
+			got = append(got, o.Payload)
+		}
+	}
+	if !slices.EqualFunc(got, bodies, bytes.Equal) {
+		t.Errorf("%d of %d bodies arrived as they were", len(got), len(bodies))
+	}
+}
+
+// within tells whether part is memory of whole.
+func within(part, whole []byte) bool {
+	for i := range whole {
+		if &whole[i] == &part[0] {
+			return true
+		}
+	}
+	return false
+}
+
 // TestR10BatchCredit: of a batch goes on what credit lets go, message by message, and the rest when there is more.
 func TestR10BatchCredit(t *testing.T) {
 	r := newRing(3, Config{})
@@ -109,7 +165,7 @@ func TestR2BatchRepeats(t *testing.T) {
 	three, _ := sends(a)
 	broadcastMany(t, a, 2, 10)
 	two, _ := sends(a)
-	all := encodeBatch(1, a.log.head, 5)
+	all, _ := encodeBatch(1, a.log.head, 5)
 	for _, f := range [][]byte{three[0], all} {
 		if err := g.Receive(r.members[0], f); err != nil {
 			t.Fatal(err)

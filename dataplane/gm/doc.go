@@ -86,8 +86,8 @@
 // fragments of one message follow each other on a link, pieces in order, each of at most Config.Fragment bytes.
 //
 // Data and Batch under the receiver's own view are passed on as they came in, byte for byte, since every place in it means the same
-// to the next member: a hop copies no body and encodes nothing. Only after a change of view is a message encoded again. A
-// fragmented message is copied once, to make it whole.
+// to the next member: a hop copies no body and encodes nothing. Only after a change of view is a message encoded again. Whoever
+// encodes refers to bodies of 1 KiB and more where they stand (Output.Rest). A fragmented message is copied once, to make it whole.
 //
 // For a sender of a view with fewer than 128 members, a Data frame of a view below 2^32 costs at most 20 bytes and the body,
 // a message in a Batch at most 6.

@@ -32,6 +32,8 @@ const (
 
 	batchBytes = 64 << 10 // bodies that one Batch gathers, at most
 	maxBatch   = 1024     // and messages
+
+	inPlace = 1 << 10 // bytes of a body from which on it is not copied into a frame of its first hop
 )
 
 func appendUint(b []byte, v uint64) []byte {
@@ -74,17 +76,16 @@ func appendStr(b []byte, s string) []byte {
 	return append(b, s...)
 }
 
-// appendBin always writes the long form from 64 KiB on and the short ones below, as msgpack encoders do.
-func appendBin(b, p []byte) []byte {
-	switch n := len(p); {
+// appendBinHead writes n bytes' head and leaves the bytes to the caller: the long form from 64 KiB on and the short ones below, as
+// msgpack encoders do.
+func appendBinHead(b []byte, n int) []byte {
+	switch {
 	case n <= 0xff:
-		b = append(b, 0xc4, byte(n))
+		return append(b, 0xc4, byte(n))
 	case n <= 0xffff:
-		b = append(b, 0xc5, byte(n>>8), byte(n))
-	default:
-		b = binary.BigEndian.AppendUint32(append(b, 0xc6), uint32(n))
+		return append(b, 0xc5, byte(n>>8), byte(n))
 	}
-	return append(b, p...)
+	return binary.BigEndian.AppendUint32(append(b, 0xc6), uint32(n))
 }
 
 func appendHead(b []byte, t frameType, view uint64) []byte {
@@ -115,40 +116,66 @@ func refBytes(s *sender) int {
 
 // encodeData makes the one buffer that carries a message over every hop of its view, and returns where its body stands.
 func encodeData(view uint64, s *sender, num uint64, c Class, body []byte) (frame, alias []byte) {
-	b := make([]byte, 0, headBytes+refBytes(s)+len(body))
-	b = appendHead(b, frameData, view)
-	b = appendRef(b, s)
-	b = appendUint(b, num)
-	b = appendUint(b, uint64(c))
-	b = appendBin(b, body)
+	b := append(dataHead(view, s, num, c, len(body), len(body)), body...)
 	return b, b[len(b)-len(body) : len(b) : len(b)]
 }
 
-// encodeBatch puts n messages of one sender, from e on along the log, into one frame.
-func encodeBatch(view uint64, e *entry, n int) []byte {
-	size := headBytes + refBytes(e.s)
+// dataHead is a Data frame up to its body, which has size bytes, with room behind it.
+func dataHead(view uint64, s *sender, num uint64, c Class, size, room int) []byte {
+	b := appendHead(make([]byte, 0, headBytes+refBytes(s)+room), frameData, view)
+	b = appendRef(b, s)
+	b = appendUint(b, num)
+	b = appendUint(b, uint64(c))
+	return appendBinHead(b, size)
+}
+
+// encodeBatch puts n messages of one sender, from e on along the log, into one frame: frame and then rest, which has bodies that are
+// not copied (inPlace) and what stands between them.
+func encodeBatch(view uint64, e *entry, n int) (frame []byte, rest [][]byte) {
+	size, large := headBytes+refBytes(e.s), 0
 	for x, i := e, 0; i < n; x, i = x.next, i+1 {
-		size += 6 + len(x.payload) // class and the longest head of a body
+		size += 6 // class and the longest head of a body
+		if len(x.payload) < inPlace {
+			size += len(x.payload)
+		} else {
+			large++
+		}
 	}
 	b := appendHead(make([]byte, 0, size), frameBatch, view)
 	b = appendRef(b, e.s)
 	b = appendUint(b, e.num)
 	b = appendArray(b, 2*n)
-	for x, i := e, 0; i < n; x, i = x.next, i+1 {
-		b = appendBin(append(b, byte(x.class)), x.payload)
+	var parts [][]byte
+	if large > 0 {
+		parts = make([][]byte, 0, 2*large+1)
 	}
-	return b
+	for x, i := e, 0; i < n; x, i = x.next, i+1 {
+		b = appendBinHead(append(b, byte(x.class)), len(x.payload))
+		if len(x.payload) < inPlace {
+			b = append(b, x.payload...)
+		} else {
+			parts = append(parts, b, x.payload)
+			b = b[len(b):]
+		}
+	}
+	if len(parts) == 0 {
+		return b, nil
+	}
+	if len(b) > 0 {
+		parts = append(parts, b)
+	}
+	return parts[0], parts[1:]
 }
 
-func encodeFragment(view uint64, e *entry, offset int, piece []byte) []byte {
-	b := make([]byte, 0, headBytes+refBytes(e.s)+len(piece))
-	b = appendHead(b, frameFragment, view)
+// fragmentHead is a Fragment frame up to its piece, which has size bytes.
+func fragmentHead(view uint64, e *entry, offset, size int) []byte {
+	b := appendHead(make([]byte, 0, headBytes+refBytes(e.s)), frameFragment, view)
 	b = appendRef(b, e.s)
 	b = appendUint(b, e.num)
 	b = appendUint(b, uint64(e.class))
 	b = appendUint(b, uint64(len(e.payload)))
 	b = appendUint(b, uint64(offset))
-	return appendBin(b, piece)
+	return appendBinHead(b, size)
 }
 
 // encodeClosed is the payload of SenderClosed.

@@ -23,7 +23,7 @@ func goldens() map[string]struct {
 	data, _ := encodeData(300, in, 70000, Bulk, []byte("body"))
 	far, _ := encodeData(1<<40, out, 1<<33, Barrier, []byte("far"))
 	closed, _ := encodeData(300, in, 8, classClosed, encodeClosed(out.id, 129))
-	frag := encodeFragment(300, &entry{s: in, num: 9, class: Control, payload: make([]byte, 1000)}, 600, bytes.Repeat([]byte{7}, 400))
+	frag := append(fragmentHead(300, &entry{s: in, num: 9, class: Control, payload: make([]byte, 1000)}, 600, 400), bytes.Repeat([]byte{7}, 400)...)
 	progress := appendUint(appendUint(appendRef(appendArray(head(frameProgress), 3), in), 255), 128)
 	stable := appendUint(appendRef(appendArray(head(frameStable), 4), in), 65535)
 	stable = appendUint(appendRef(stable, out), 65536)
@@ -35,7 +35,7 @@ func goldens() map[string]struct {
 	again := appendUint(appendMember(appendArray(appendBool(appendUint(head(frameStart), 0), true), 2), in.id), 13)
 	closing := appendUint(appendUint(appendMember(appendArray(head(frameClosing), 3), out.id), 5), 9)
 	second := &entry{s: in, num: 128, class: Control, payload: bytes.Repeat([]byte{8}, 256)}
-	batch := encodeBatch(300, &entry{s: in, num: 127, payload: []byte("body"), next: second}, 2)
+	batch, _ := encodeBatch(300, &entry{s: in, num: 127, payload: []byte("body"), next: second}, 2)
 	return map[string]struct {
 		frame []byte
 		means string

@@ -123,7 +123,8 @@ func (g *Group) transmit(e *entry, n int) {
 	case g.asItCame(e) && int(e.of) == n:
 		g.send(g.succ, e.frame)
 	case n > 1:
-		g.emit(Output{Kind: Send, To: g.succ.id, Frame: encodeBatch(v, e, n), Lazy: lazy})
+		frame, rest := encodeBatch(v, e, n)
+		g.emit(Output{Kind: Send, To: g.succ.id, Frame: frame, Rest: rest, Lazy: lazy})
 	case e.view == v && e.frags != nil:
 		for _, f := range e.frags {
 			g.send(g.succ, f)
@@ -138,12 +139,17 @@ func (g *Group) transmit(e *entry, n int) {
 func (g *Group) encode(e *entry) {
 	v := g.view.Version
 	e.frags, e.frame, e.at, e.of, e.view = nil, nil, 0, 1, v
-	if len(e.payload) <= g.cfg.Fragment {
+	size := len(e.payload)
+	switch {
+	case size > g.cfg.Fragment:
+		for at := 0; at < size; at += g.cfg.Fragment {
+			piece := e.payload[at:min(at+g.cfg.Fragment, size)]
+			g.emit(Output{Kind: Send, To: g.succ.id, Frame: fragmentHead(v, e, at, len(piece)), Rest: [][]byte{piece}})
+		}
+	case size >= inPlace:
+		g.emit(Output{Kind: Send, To: g.succ.id, Frame: dataHead(v, e.s, e.num, e.class, size, 0), Rest: [][]byte{e.payload}, Lazy: e.lazy})
+	default:
 		e.frame, e.payload = encodeData(v, e.s, e.num, e.class, e.payload)
 		g.emit(Output{Kind: Send, To: g.succ.id, Frame: e.frame, Lazy: e.lazy})
-		return
-	}
-	for at := 0; at < len(e.payload); at += g.cfg.Fragment {
-		g.send(g.succ, encodeFragment(v, e, at, e.payload[at:min(at+g.cfg.Fragment, len(e.payload))]))
 	}
 }

@@ -50,8 +50,8 @@ func (r *ring) turn(i int) bool {
 	for _, o := range outs {
 		if o.Kind == Send {
 			r.frames++
-			r.bytes[i] += len(o.Frame)
-			if err := r.groups[r.index(o.To)].Receive(r.members[i], o.Frame); err != nil {
+			r.bytes[i] += len(o.Whole())
+			if err := r.groups[r.index(o.To)].Receive(r.members[i], o.Whole()); err != nil {
 				panic(err)
 			}
 		} else if r.user != nil {

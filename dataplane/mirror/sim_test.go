@@ -216,7 +216,7 @@ func (n *simNode) pump() {
 		case gm.Send:
 			for _, p := range s.nodes {
 				if l := s.links[[2]int{n.id, p.id}]; p.name == o.To.Node && p.alive && p.inc == o.To.Incarnation && l.up {
-					l.frames = append(l.frames, o.Frame)
+					l.frames = append(l.frames, o.Whole())
 				}
 			}
 		case gm.ResetLink:

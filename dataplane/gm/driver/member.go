@@ -40,6 +40,15 @@ type memberLink struct {
 type outFrame struct {
 	kind  link.FrameKind
 	frame []byte
+	rest  [][]byte // of the frame, see gm.Output
+}
+
+func (f *outFrame) size() int {
+	n := len(f.frame)
+	for _, p := range f.rest {
+		n += len(p)
+	}
+	return n
 }
 
 // Join makes the actor a member of a group, in a view that is to be installed next. It is called from inside the actor's
@@ -217,7 +226,7 @@ func (m *Member) resetLink(to gm.Member) {
 func (m *Member) send(o *gm.Output) {
 	if l := m.link(o.To.Node); l.up && l.id.Incarnation == o.To.Incarnation {
 		l.lazy = o.Lazy && (l.lazy || len(l.queue) == 0) && len(l.queue) < maxLazy
-		l.queue = append(l.queue, outFrame{kind: KindRing, frame: o.Frame})
+		l.queue = append(l.queue, outFrame{kind: KindRing, frame: o.Frame, rest: o.Rest})
 	}
 }
 

@@ -20,7 +20,8 @@ type outbox struct {
 	up      bool
 	waiting int // bytes in flows
 	flows   map[uint64]*flow
-	turn    []*flow // those with frames, in order of their turns
+	turn    []*flow  // those with frames, in order of their turns
+	parts   [][]byte // of the frame that pass hands over
 }
 
 type flow struct {
@@ -68,18 +69,21 @@ func (o *outbox) room() int { return o.host.links.SoftLimit() - o.host.links.Bac
 // pass gives frames to the link while room lasts and returns how many. What is left over waits for LinkDrained, which
 // follows for sure: the link's backlog has reached the soft limit, by these frames or before.
 func (o *outbox) pass(head []byte, frames []outFrame, room int) int {
-	for i, f := range frames {
+	for i := range frames {
+		f := &frames[i]
 		if room <= 0 {
 			if room = o.room(); room <= 0 {
 				return i
 			}
 		}
+		o.parts = append(append(o.parts[:0], head, f.frame), f.rest...)
 		// An error means that the link is going down; LinkDown follows.
-		if err := o.host.links.Queue(o.id, f.kind, head, f.frame); err != nil && !errors.Is(err, link.ErrNotConnected) {
+		if err := o.host.links.Queue(o.id, f.kind, o.parts...); err != nil && !errors.Is(err, link.ErrNotConnected) {
 			o.host.log.Error("ring frame not sent", "peer", o.id.Node, "err", err)
 		}
-		room -= len(head) + len(f.frame)
+		room -= len(head) + f.size()
 	}
+	clear(o.parts)
 	return len(frames)
 }
 
@@ -94,8 +98,8 @@ func (o *outbox) wait(m *Member, frames []outFrame) (overflow bool) {
 		o.turn = append(o.turn, f)
 	}
 	f.frames = append(f.frames, frames...)
-	for _, fr := range frames {
-		o.waiting += len(fr.frame)
+	for i := range frames {
+		o.waiting += frames[i].size()
 	}
 	return o.waiting > o.host.cfg.WaitingBytes
 }
@@ -117,12 +121,12 @@ func (o *outbox) drain(id link.PeerID) {
 		o.turn = o.turn[1:]
 		n, size := 0, 0
 		for n < len(f.frames) && size < quantum {
-			size += len(f.frames[n].frame)
+			size += f.frames[n].size()
 			n++
 		}
 		n = o.pass(f.head, f.frames[:n], room)
-		for _, fr := range f.frames[:n] {
-			o.waiting -= len(fr.frame)
+		for i := range f.frames[:n] {
+			o.waiting -= f.frames[i].size()
 		}
 		clear(f.frames[:n])
 		if f.frames = f.frames[n:]; len(f.frames) == 0 {

@@ -92,12 +92,12 @@ func TestGroupsTakeTurns(t *testing.T) {
 func TestWaitingBytesAreBounded(t *testing.T) {
 	h, f := fakeHost(t, 10, Config{WaitingBytes: 1000})
 	for range 11 {
-		h.nodes["b"].out.submit(&Member{id: 1, head: []byte{1}}, peerB, []outFrame{{KindRing, make([]byte, 100)}})
+		h.nodes["b"].out.submit(&Member{id: 1, head: []byte{1}}, peerB, []outFrame{{kind: KindRing, frame: make([]byte, 100)}})
 	}
 	if f.resets != 0 {
 		t.Fatal("reset below the limit")
 	}
-	h.nodes["b"].out.submit(&Member{id: 1, head: []byte{1}}, peerB, []outFrame{{KindRing, make([]byte, 100)}})
+	h.nodes["b"].out.submit(&Member{id: 1, head: []byte{1}}, peerB, []outFrame{{kind: KindRing, frame: make([]byte, 100)}})
 	if f.resets != 1 {
 		t.Errorf("%d resets over the limit", f.resets)
 	}

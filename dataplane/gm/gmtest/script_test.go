@@ -51,7 +51,7 @@ func (s *script) take(node string) {
 		for _, o := range outs {
 			switch o.Kind {
 			case gm.Send:
-				s.queue[node+o.To.Node] = append(s.queue[node+o.To.Node], o.Frame)
+				s.queue[node+o.To.Node] = append(s.queue[node+o.To.Node], o.Whole())
 			case gm.Deliver:
 				s.seen[node] = append(s.seen[node], string(o.Payload))
 			case gm.SenderClosed:

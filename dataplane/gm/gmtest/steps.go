@@ -241,8 +241,9 @@ func (w *world) carry(n *node, o gm.Output) {
 		if !w.inLatest(in.self) {
 			w.res.Covered.Zombie++
 		}
-		w.tracef("%s: sends %s: %s", n.name, o.To.Node, gm.Describe(o.Frame))
-		w.send(n, o.To, o.Frame)
+		frame := o.Whole()
+		w.tracef("%s: sends %s: %s", n.name, o.To.Node, gm.Describe(frame))
+		w.send(n, o.To, frame)
 	case gm.ResetLink:
 		w.tracef("%s: resets link to %s", n.name, o.To.Node)
 		j := int(o.To.Node[0] - 'a')

@@ -6,6 +6,9 @@ TOOLS    = rabbitmqctl rabbitmq-queues rabbitmq-diagnostics rabbitmq-upgrade
 
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
+# Tests that `make test` leaves out.
+TAGS = soak,compare,upgrade
+
 export CGO_ENABLED = 0
 
 .PHONY: build run test race lint bench bench-full bench-parts fmt clean soak upgrade-test
@@ -28,26 +31,27 @@ race: build
 lint:
 	@files=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$files" ]; then echo "gofmt would change:"; echo "$$files"; exit 1; fi
 	$(GO) vet ./...
+	$(GO) vet -tags $(TAGS) ./...
 	$(GO) run $(STATICCHECK) ./...
+	$(GO) run $(STATICCHECK) -tags $(TAGS) ./...
 
 fmt:
 	gofmt -w $$(git ls-files '*.go')
 
-# Longer than `make test` allows. SEEDS= how many simulated histories, SEED= one of them, CRASHES= how many kill -9,
-# BACKLOG= how many messages lie in a queue, CHAOS= for how many minutes three real nodes are harmed under load (CHAOS_SEED=
-# the same harm again), FAILOVERS= how many are timed.
+# Longer than `make test` allows: the simulations and the crash tests with larger numbers (SEEDS= how many histories, SEED= one of
+# them, CRASHES= how many kill -9), and every test of a file *_soak_test.go. Those take numbers too: BACKLOG= how many messages lie in
+# a queue, CHAOS= for how many minutes three real nodes are harmed under load (CHAOS_SEED= the same harm again), FAILOVERS= how many are
+# timed, CONNECTIONS=, MESSAGES=, FIND=. One that fails does not keep the others from running.
 SEEDS     ?= 50000
 CRASHES   ?= 30
-BACKLOG   ?= 10000000
-CHAOS     ?= 20
-FAILOVERS ?= 30
 soak:
 	SEEDS=$(SEEDS) SEED=$(SEED) $(GO) test -timeout 12h -count=1 -v -run 'TestSimulation$$' ./dataplane/gm/gmtest ./dataplane/mirror ./dataplane/queue
-	LONG=1 $(GO) test -timeout 10m -count=1 -v -run 'TestListOfManyQueues' ./integration
-	CRASHES=$(CRASHES) BACKLOG=$(BACKLOG) $(GO) test -timeout 2h -count=1 -v -run 'Kill|Backlog' ./dataplane/backingqueue/store
-	CHAOS=$(CHAOS) CHAOS_SEED=$(CHAOS_SEED) FAILOVERS=$(FAILOVERS) $(GO) test -timeout 12h -count=1 -v -run 'TestChaos$$|TestFailoverTime' ./integration
-	LONG=1 $(GO) test -timeout 1h -count=1 -run 'TestMirrorIsSuspended|TestPowerFailureOrders|TestMetadataSnapshotUnderLoad|TestRebalanceUnderLoad|TestSyncCritical|TestFormingOrders|TestNineNodes|TestOperationsAsWritten|TestBackupOfDefinitions|TestContainerBuild|TestRollingRestart|TestStopsUnderLoad|TestUnit$$' ./integration
-	LONG=1 $(GO) test -timeout 1h -count=1 -v -run 'TestIdleConnections|TestDeclareRate|TestLinksAreCut|TestSyncIsDisturbed|TestDeltaOfAMillion|TestSalvageIsKilled|TestFieldReports|TestForgetInEachState|TestMemoryOf|TestSlowMirror' ./integration
+	CRASHES=$(CRASHES) $(GO) test -timeout 2h -count=1 -v -run 'TestKill$$' ./dataplane/backingqueue/store
+	@failed=; for dir in $$(find . -name '*_soak_test.go' -exec dirname {} + | sort -u); do \
+		tests=$$(sed -n 's/^func \(Test[A-Za-z0-9_]*\)(.*/\1/p' $$dir/*_soak_test.go | paste -sd '|' -); \
+		echo "$(GO) test -tags soak -run '^($$tests)$$' $$dir"; \
+		$(GO) test -tags soak -timeout 12h -count=1 -v -run "^($$tests)$$" $$dir || failed="$$failed $$dir"; \
+	done; if [ -n "$$failed" ]; then echo "failed:$$failed"; exit 1; fi
 
 # The parts by themselves.
 bench-parts:
@@ -65,7 +69,7 @@ bench-full: build
 
 # Builds an older commit and rolls clusters of it to this build and back, under load. Needs the history.
 upgrade-test: build
-	UPGRADE=1 $(GO) test -timeout 20m -count=1 -v -run 'TestRollingUpgrade' ./integration
+	$(GO) test -tags upgrade -timeout 20m -count=1 -v -run 'TestRollingUpgrade' ./integration
 
 clean:
 	rm -rf bin .warren
@@ -74,17 +78,17 @@ clean:
 # that starts the former. About ten minutes.
 .PHONY: compare-ctl
 compare-ctl: build
-	WARREN_COMPARE=1 $(GO) test -timeout 60m -count=1 -v -run TestCompareWithRabbitMQ ./integration
+	$(GO) test -tags compare -timeout 60m -count=1 -v -run TestCompareWithRabbitMQ ./integration
 
 # Clients that are not Warren's against both, with the same script; installs them (Debian, npm). CLIENT= and SCENARIO= narrow it.
 # `make compare` is both comparisons.
 .PHONY: compare-amqp compare
 compare-amqp: build
-	WARREN_COMPARE=1 CLIENT="$(CLIENT)" SCENARIO="$(SCENARIO)" $(GO) test -timeout 60m -count=1 -v -run TestCompareClients ./integration
+	CLIENT="$(CLIENT)" SCENARIO="$(SCENARIO)" $(GO) test -tags compare -timeout 60m -count=1 -v -run TestCompareClients ./integration
 
 # The tests that ship inside the Go client's module, unchanged, against Warren; they need port 15672.
 .PHONY: compare-amqp091
 compare-amqp091: build
-	WARREN_COMPARE=1 $(GO) test -timeout 20m -count=1 -v -run TestGoClient ./integration
+	$(GO) test -tags compare -timeout 20m -count=1 -v -run TestGoClient ./integration
 
 compare: compare-ctl compare-amqp compare-amqp091

@@ -5,8 +5,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -289,29 +287,4 @@ func (x *chaos) round(name string) {
 		}
 	}
 	x.settle()
-}
-
-// TestChaos runs random failures under load for CHAOS minutes (make soak); CHAOS_SEED repeats a run's choices,
-// CHAOS_ONLY limits the failures to those with that in their name, CHAOS_LOGS keeps the logs of a run that failed.
-func TestChaos(t *testing.T) {
-	minutes, _ := strconv.ParseFloat(os.Getenv("CHAOS"), 64)
-	if minutes == 0 {
-		t.Skip("CHAOS is not set to a number of minutes")
-	}
-	seed := uint64(time.Now().UnixNano())
-	if s, err := strconv.ParseUint(os.Getenv("CHAOS_SEED"), 10, 64); err == nil {
-		seed = s
-	}
-	t.Logf("CHAOS_SEED=%d", seed)
-	x := newChaos(t, cluster.Start(t, 3), seed)
-	end := time.Now().Add(time.Duration(minutes * float64(time.Minute)))
-	for round := 1; time.Now().Before(end) && !t.Failed(); round++ {
-		x.wait(x.some(2 * time.Second))
-		f := failures[x.rng.IntN(len(failures))]
-		if only := os.Getenv("CHAOS_ONLY"); !strings.Contains(f.name, only) {
-			continue
-		}
-		t.Logf("%s round %d: %s", time.Now().Format("15:04:05.000"), round, f.name)
-		x.round(f.name)
-	}
 }

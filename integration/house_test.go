@@ -211,13 +211,7 @@ func TestEveryPackageIsDocumented(t *testing.T) {
 
 func TestNoMachinePaths(t *testing.T) {
 	bad := []string{"/work/" + "main", "/work/" + "shared", "proxy.golang" + ".org", "registry.npmjs" + ".org", "deb.debian" + ".org"}
-	cmd := exec.Command("git", "ls-files", "-z")
-	cmd.Dir = ".."
-	out, err := cmd.Output()
-	if err != nil {
-		t.Skipf("not a git checkout: %v", err)
-	}
-	for _, name := range strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00") {
+	for _, name := range sources(t) {
 		b, err := os.ReadFile(filepath.Join("..", name))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue

@@ -28,7 +28,7 @@
 //
 // Each rule broken on purpose (internal/mutation), the first seed found that notices, and what it violates; "rest" is a history
 // that does not come to rest, "frame" a frame refused as malformed. TestMutations proves every line, and
-// TestFindMutations prints the table anew after a change of the core or of the histories, which gives seeds another meaning.
+// TestFindMutations (go test -tags soak -v) prints the table anew after a change of the core or of the histories, which gives seeds another meaning.
 //
 //	ProgressAlone      R3 without the minimum over the chain         2  I4
 //	KeepWatermarks     R3 watermarks outlive their view             12  I4

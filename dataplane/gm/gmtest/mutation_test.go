@@ -65,32 +65,3 @@ func TestMutations(t *testing.T) {
 		}
 	}
 }
-
-// TestFindMutations prints the table anew: FIND=20000 go test -run TestFindMutations -v, or one line of it
-// with RULE=OldToken. It prefers violations of I1 to I7.
-func TestFindMutations(t *testing.T) {
-	limit := uint64(0)
-	fmt.Sscan(os.Getenv("FIND"), &limit)
-	if limit == 0 {
-		t.Skip("FIND is not set")
-	}
-	for _, m := range mutations {
-		if only := os.Getenv("RULE"); only != "" && only != m.rule.String() {
-			continue
-		}
-		var seed uint64
-		var sees string
-		for s := uint64(1); s <= limit && !strings.HasPrefix(sees, "I"); s++ {
-			if _, err := Run(s, Options{Mutation: m.rule}); err != nil {
-				v := err.(Violation)
-				if seed == 0 || strings.HasPrefix(v.Rule, "I") {
-					seed, sees = s, v.Rule
-				}
-			}
-			if seed > 0 && s > seed+300 {
-				break
-			}
-		}
-		fmt.Println(line(m.rule.String(), m.text, seed, sees))
-	}
-}

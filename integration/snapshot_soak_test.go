@@ -1,8 +1,9 @@
+//go:build soak
+
 package integration
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -12,14 +13,6 @@ import (
 
 	"warren/integration/cluster"
 )
-
-// long skips a test that takes longer than `make test` may.
-func long(t *testing.T) {
-	t.Helper()
-	if os.Getenv("LONG") == "" {
-		t.Skip("takes longer than make test may; make soak runs it")
-	}
-}
 
 // changeMetadata declares and deletes so many queues through node i.
 func changeMetadata(t *testing.T, c *cluster.Cluster, i, count int) {
@@ -47,7 +40,6 @@ func changeMetadata(t *testing.T, c *cluster.Cluster, i, count int) {
 // TestMetadataSnapshotUnderLoad: while messages flow, so much of the metadata changes that the log which a node that is away would need
 // is cut: it gets a snapshot, one that was killed and one that only stood still.
 func TestMetadataSnapshotUnderLoad(t *testing.T) {
-	long(t)
 	c := cluster.StartConfigured(t, 3, "warren.metadata_snapshot_after = 32")
 	c.Ctl(1, "set_policy", "ha-all", "^orders", `{"ha-mode":"all"}`)
 	leader := raftLeader(t, c, 1)

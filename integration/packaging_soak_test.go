@@ -1,3 +1,5 @@
+//go:build soak
+
 package integration
 
 import (
@@ -14,17 +16,11 @@ import (
 	"warren/integration/cluster"
 )
 
-// copyOfSources copies what is under version control into a new directory.
+// copyOfSources copies the sources into a new directory.
 func copyOfSources(t *testing.T) string {
 	t.Helper()
 	to := t.TempDir()
-	list := exec.Command("git", "ls-files", "-z")
-	list.Dir = ".."
-	out, err := list.Output()
-	if err != nil {
-		t.Skipf("the list of sources comes from git, which says: %v", err)
-	}
-	for name := range strings.SplitSeq(strings.TrimRight(string(out), "\x00"), "\x00") {
+	for _, name := range sources(t) {
 		content, err := os.ReadFile(filepath.Join("..", name))
 		if err == nil {
 			err = os.MkdirAll(filepath.Join(to, filepath.Dir(name)), 0o755)
@@ -56,7 +52,6 @@ func containerBuild(t *testing.T, src, out string) string {
 // TestContainerBuild does what the container file does, in two places: the binaries are the same byte by byte, static, know their
 // version, and the tools' links are there.
 func TestContainerBuild(t *testing.T) {
-	long(t)
 	var first []byte
 	for range 2 {
 		out := filepath.Join(t.TempDir(), "out")
@@ -103,7 +98,6 @@ func static(t *testing.T, binary string) {
 // TestUnit starts what the unit starts, as it stands but for the places, and ends it as systemd does. Where systemd is there, it is
 // asked whether the unit is right.
 func TestUnit(t *testing.T) {
-	long(t)
 	c := cluster.Prepare(t, 1)
 	unit, err := os.ReadFile(filepath.Join("..", "packaging", "warren.service"))
 	if err != nil {

@@ -1,3 +1,5 @@
+//go:build soak
+
 package integration
 
 import (
@@ -11,7 +13,6 @@ import (
 // TestFormingOrders starts three empty nodes with one list of peers in every order, with pauses between them that fall before, into
 // and after the forming, and with one that dies meanwhile and comes back: always they form one cluster.
 func TestFormingOrders(t *testing.T) {
-	long(t)
 	rng := rand.New(rand.NewPCG(1, 0))
 	for _, order := range [][]int{{1, 2, 3}, {1, 3, 2}, {2, 1, 3}, {2, 3, 1}, {3, 1, 2}, {3, 2, 1}} {
 		c := cluster.Prepare(t, 3)
@@ -35,7 +36,6 @@ func TestFormingOrders(t *testing.T) {
 
 // TestNineNodes: two of nine do not vote, carry queues as the others do, and one of them votes when a voter was forgotten.
 func TestNineNodes(t *testing.T) {
-	long(t)
 	c := cluster.Start(t, 9)
 	voters := func() []string { return statusOf(c, 9).Voters }
 	cluster.Eventually(t, hang, "seven vote", func() bool { return len(voters()) == 7 })

@@ -1,3 +1,5 @@
+//go:build soak
+
 package integration
 
 import (
@@ -55,7 +57,6 @@ func (w *watched) end() {
 
 // B26: mirrors to which more is copied than their nodes may have in memory get everything, and stay within that limit.
 func TestMemoryOfSyncingMirrors(t *testing.T) {
-	long(t)
 	const messages, size = 32_768, 8 << 10
 	c := cluster.StartConfigured(t, 3, "vm_memory_high_watermark.absolute = "+strconv.Itoa(memoryLimit))
 	declareQueue(t, c, 1, "orders")
@@ -74,7 +75,6 @@ func TestMemoryOfSyncingMirrors(t *testing.T) {
 
 // B55: publishers without confirms publish to a full mirrored queue that refuses, for three quarters of a minute: no node grows.
 func TestMemoryOfRefusedPublishes(t *testing.T) {
-	long(t)
 	const size, lasting = 10 << 10, 45 * time.Second
 	c := cluster.StartConfigured(t, 3, "vm_memory_high_watermark.absolute = "+strconv.Itoa(memoryLimit))
 	c.Ctl(1, "set_policy", "ha", "^", `{"ha-mode":"all","max-length-bytes":10000000,"overflow":"reject-publish"}`)
@@ -118,8 +118,7 @@ func TestMemoryOfRefusedPublishes(t *testing.T) {
 // mirror take at most three times the memory that they take when as many are published: a letter tells its deaths.
 // MESSAGES sets another number than a million.
 func TestMemoryOfMassDeadLettering(t *testing.T) {
-	long(t)
-	n := messagesOr(t, 1_000_000)
+	n := int(number(t, "MESSAGES", 1_000_000))
 	c := cluster.Start(t, 3)
 	c.Ctl(1, "set_policy", "ha", "^(dead|plain)$", `{"ha-mode":"all"}`)
 	declareQueue(t, c, 2, "plain")
@@ -178,7 +177,6 @@ func takeNumbered(t *testing.T, c *cluster.Cluster, queue string, n int) {
 // B46: a mirror whose link takes 1 MB/s for a while, under more than that: publishers are held to it, and get on at full speed as
 // soon as it is fast again; nothing is lost, and nobody is left in flow.
 func TestSlowMirror(t *testing.T) {
-	long(t)
 	const slow, size, window = 20 * time.Second, 4 << 10, 500
 	c, net := cluster.StartCut(t, 3, "")
 	c.Ctl(1, "set_policy", "ha", "^", `{"ha-mode":"all","ha-mirror-timeout":60000}`)

@@ -1,23 +1,21 @@
+//go:build soak
+
 package integration
 
 import (
 	"fmt"
 	"os"
 	"slices"
-	"strconv"
 	"testing"
 	"time"
 
 	"warren/integration/cluster"
 )
 
-// TestFailoverTime kills the node that is both master and metadata leader FAILOVERS times (make soak) and prints how long
+// TestFailoverTime kills the node that is both master and metadata leader FAILOVERS times (30) and prints how long
 // a publisher on another node waited for its confirms.
 func TestFailoverTime(t *testing.T) {
-	times, _ := strconv.Atoi(os.Getenv("FAILOVERS"))
-	if times == 0 {
-		t.Skip("FAILOVERS is not set to a number of kills")
-	}
+	times := int(number(t, "FAILOVERS", 30))
 	c := cluster.Start(t, 3)
 	c.Ctl(1, mirrorAll...)
 	var waits []time.Duration

@@ -1,8 +1,9 @@
+//go:build soak
+
 package integration
 
 import (
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -17,9 +18,6 @@ const listLimit = 10 * time.Second
 
 // TestListOfManyQueues lists 10,000 queues through each node.
 func TestListOfManyQueues(t *testing.T) {
-	if os.Getenv("LONG") == "" {
-		t.Skip("declaring the queues takes a quarter of a minute: LONG=1")
-	}
 	const queues, channels = 10_000, 16
 	c := cluster.Start(t, 3)
 	conn, err := amqp.Dial(c.URI(1))

@@ -1,3 +1,5 @@
+//go:build soak
+
 package integration
 
 import (
@@ -153,7 +155,6 @@ func (r *rpc) all(t *testing.T, what string, n int64) time.Duration {
 // B73: requests and their answers, through transient auto-delete queues under a catch-all policy and by direct reply-to, go on while
 // the nodes are restarted one after the other; afterwards nobody waits in vain, and no queue of a caller that went is left.
 func TestFieldReportsRPC(t *testing.T) {
-	long(t)
 	const callers = 90
 	c := cluster.Start(t, 3)
 	c.Ctl(1, mirrorAll...)

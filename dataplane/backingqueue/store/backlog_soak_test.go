@@ -1,6 +1,9 @@
+//go:build soak
+
 package store
 
 import (
+	"cmp"
 	"os"
 	"runtime"
 	"strconv"
@@ -12,15 +15,12 @@ import (
 	"warren/dataplane/backingqueue"
 )
 
-// backlogEnv is the number of messages of TestBacklog; without it the test is skipped (make soak sets ten million).
-const backlogEnv = "BACKLOG"
-
-// TestBacklog makes a backlog of many messages of 100 B and measures what issue durable asks: memory of the index, time
+// TestBacklog makes a backlog of BACKLOG (ten million) messages of 100 B and measures memory of the index, time
 // to recover, and what publishing and consuming at the ends cost against an empty queue.
 func TestBacklog(t *testing.T) {
-	n, err := strconv.Atoi(os.Getenv(backlogEnv))
+	n, err := strconv.Atoi(cmp.Or(os.Getenv("BACKLOG"), "10000000"))
 	if err != nil {
-		t.Skip("set " + backlogEnv + " to a number of messages")
+		t.Fatalf("BACKLOG is a number of messages: %v", err)
 	}
 	dir := t.TempDir()
 	o := Options{Dir: dir, Budget: 64 << 20}
@@ -104,28 +104,4 @@ func mustOpen(t *testing.T, o Options) *Store {
 		t.Fatal(err)
 	}
 	return s
-}
-
-// BenchmarkPurge is one Remove, and one Delete, of a million messages.
-func BenchmarkPurge(b *testing.B) {
-	for _, how := range []string{"purge", "delete"} {
-		b.Run("how="+how, func(b *testing.B) {
-			s := openBench(b, Options{Budget: 64 << 20})
-			for i := range b.N {
-				b.StopTimer()
-				p := newPublisher(b, s, backingqueue.ID(i+1), 100)
-				p.run(b, 1_000_000, 10_000, false)
-				b.StartTimer()
-				var err error
-				if how == "purge" {
-					_, err = p.q.Remove([]backingqueue.Range{{First: 0, Last: p.next}})
-				} else {
-					err = p.q.Delete()
-				}
-				if err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
 }

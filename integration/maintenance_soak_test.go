@@ -1,3 +1,5 @@
+//go:build soak
+
 package integration
 
 import (
@@ -12,7 +14,6 @@ import (
 // TestRebalanceUnderLoad spreads masters that are all on one node while a publisher works on each queue: no message is lost or
 // doubled.
 func TestRebalanceUnderLoad(t *testing.T) {
-	long(t)
 	const queues, messages = 6, 6000
 	c := cluster.Start(t, 3)
 	c.Ctl(1, mirrorAll...)
@@ -53,7 +54,6 @@ func TestRebalanceUnderLoad(t *testing.T) {
 
 // TestSyncCritical asks, under load, whether a node may be stopped: not while it alone has everything, and then again.
 func TestSyncCritical(t *testing.T) {
-	long(t)
 	c := cluster.Start(t, 3)
 	c.Ctl(1, "set_policy", "pair", "^orders", fmt.Sprintf(`{"ha-mode":"nodes","ha-params":[%q,%q]}`, c.Name(1), c.Name(2)))
 	declareQueue(t, c, 1, "orders")

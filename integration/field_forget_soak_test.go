@@ -1,3 +1,5 @@
+//go:build soak
+
 package integration
 
 import (
@@ -17,7 +19,6 @@ func nodeState(c *cluster.Cluster, i int) string {
 // B67: forgetting a node that runs, whose broker is stopped, that is paused, or dead without a majority left: each is done, or
 // refused with a line that says what is in the way.
 func TestForgetInEachState(t *testing.T) {
-	long(t)
 	c, net := cluster.StartCut(t, 4, cutLines)
 	forget := func(i int, args ...string) cluster.Result {
 		return c.Tool("rabbitmqctl", i, append([]string{"-t", "15", "forget_cluster_node"}, args...)...)

@@ -1,3 +1,5 @@
+//go:build soak
+
 package integration
 
 import (
@@ -18,7 +20,6 @@ import (
 // B04 and B19 with 200 queues on five nodes: nodes that restart one after the other, before anything is synchronised again, leave every
 // queue to be declared; so do all nodes that stop and start at once, and a network in which nobody reaches anybody.
 func TestFieldReportsManyQueues(t *testing.T) {
-	long(t)
 	const queues, each = 200, 100
 	c, net := cluster.StartCut(t, 5, cutLines)
 	c.Ctl(1, "set_policy", "ha", "^", `{"ha-mode":"all"}`)
@@ -104,7 +105,6 @@ func awaitAll(t *testing.T, c *cluster.Cluster, names []string, messages int) {
 
 // B17: short-lived queues come and go while the master of them all dies: no node keeps a file or an open file of one that is gone.
 func TestFieldReportsShortLived(t *testing.T) {
-	long(t)
 	c := cluster.Start(t, 3)
 	c.Ctl(1, mirrorAll...)
 	ch := channelOf(t, dial(t, c.URI(2)))

@@ -1,3 +1,5 @@
+//go:build soak
+
 package integration
 
 import (
@@ -16,7 +18,6 @@ const salvageDoubles = 512
 // A node is killed while it publishes what it had set aside, and the command is given again: every message comes, at most the documented
 // number twice, and each of those with the set and the position of the first time.
 func TestSalvageIsKilled(t *testing.T) {
-	long(t)
 	const messages = 20_000
 	c := cluster.Start(t, 3)
 	declareQueue(t, c, 1, "orders")

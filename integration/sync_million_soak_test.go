@@ -1,8 +1,8 @@
+//go:build soak
+
 package integration
 
 import (
-	"os"
-	"strconv"
 	"testing"
 
 	"warren/integration/cluster"
@@ -11,10 +11,7 @@ import (
 // A node that was away from a queue of a million messages gets the difference, and no more: counted on its links, all that a start
 // needs included. MESSAGES sets another number.
 func TestDeltaOfAMillion(t *testing.T) {
-	if os.Getenv("LONG") == "" {
-		t.Skip("LONG is not set; TestDeltaAndCopy counts a smaller queue")
-	}
-	n := messagesOr(t, 1_000_000)
+	n := int(number(t, "MESSAGES", 1_000_000))
 	const size, taken, published = 200, 1000, 1000
 	c, net := cluster.StartCut(t, 3, "")
 	c.Ctl(1, "set_policy", "pair", "^", `{"ha-mode":"nodes","ha-params":["`+c.Name(1)+`","`+c.Name(2)+`"]}`)
@@ -42,16 +39,4 @@ func TestDeltaOfAMillion(t *testing.T) {
 	if q := listAll(c, 1)["orders"]; q.messages != n-taken+published {
 		t.Errorf("the queue holds %d messages", q.messages)
 	}
-}
-
-// messagesOr is MESSAGES, or n.
-func messagesOr(t *testing.T, n int) int {
-	t.Helper()
-	if v := os.Getenv("MESSAGES"); v != "" {
-		var err error
-		if n, err = strconv.Atoi(v); err != nil {
-			t.Fatalf("MESSAGES: %v", err)
-		}
-	}
-	return n
 }

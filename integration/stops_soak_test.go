@@ -1,3 +1,5 @@
+//go:build soak
+
 package integration
 
 import (
@@ -12,7 +14,6 @@ import (
 // TestStopsUnderLoad stops the whole cluster while messages flow, at once and one node after the other, by SIGTERM and by rabbitmqctl, and
 // starts it in another order each time: what was confirmed is there, once.
 func TestStopsUnderLoad(t *testing.T) {
-	long(t)
 	c := cluster.Start(t, 3)
 	c.Ctl(1, mirrorAll...)
 	rng := rand.New(rand.NewPCG(3, 0))

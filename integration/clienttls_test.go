@@ -14,6 +14,7 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"warren/dataplane/broker/config"
 	"warren/dataplane/link"
 	"warren/integration/cluster"
 )
@@ -126,8 +127,11 @@ ssl_cert_login_from = common_name`, port, server.CA, server.Cert, server.Key))
 	if r := c.Tool("rabbitmq-diagnostics", 1, "-q", "listeners"); !strings.Contains(r.Stdout, fmt.Sprintf("port: %d, protocol: amqp/ssl", port)) {
 		t.Errorf("listeners: %s%s", r.Stdout, r.Stderr)
 	}
-	if out := c.Ctl(1, "environment"); strings.Contains(out, "not-needed-here") || !strings.Contains(out, "(hidden)") {
+	if out := c.Ctl(1, "environment"); strings.Contains(out, "not-needed-here") || !strings.Contains(out, "ssl_options.password = (hidden)") {
 		t.Errorf("environment shows the password:\n%s", out)
+	}
+	if _, warnings, err := config.Parse("environment", []byte(c.Ctl(1, "-q", "environment"))); err != nil || len(warnings) > 0 {
+		t.Errorf("environment prints what is no configuration: %v, %v", err, warnings)
 	}
 	turnedAway(t, c, ours, theirs, port)
 	renewed(t, ours, secure, server)

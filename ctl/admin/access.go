@@ -49,7 +49,7 @@ type Access interface {
 	ClearGlobalParameter(ctx context.Context, name string) error
 	ListGlobalParameters(ctx context.Context) ([]ParameterInfo, error)
 
-	// Environment is this node's configuration in effect, setting by setting, without passwords; values are texts.
+	// Environment is this node's configuration in effect: keys of rabbitmq.conf with their values, passwords hidden.
 	Environment(ctx context.Context) ([]ParameterInfo, error)
 
 	// Ring describes a queue's members. Errors: CodeNoSuchVHost, CodeNotFound.

@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"warren/ctl/admin"
 	"warren/ctl/format"
+	"warren/dataplane/broker/config"
 )
 
 // The configuration, the report, and queues that do not answer.
@@ -23,7 +23,7 @@ func clusterInfoCommands() []command {
 func environmentCommand() command {
 	return command{
 		name: "environment", tools: readOnly(), group: "Configuration and Environment",
-		summary: "Shows each setting of the node and its value", guides: []string{"configure"},
+		summary: "Shows each setting of the node and its value, as its configuration file would say it", guides: []string{"configure"},
 		banner: line(func(c *call) string { return fmt.Sprintf("Application environment of node %s ...", c.node) }),
 		run: withClient(func(ctx context.Context, c *call, node Client) error {
 			all, err := node.Environment(ctx)
@@ -37,12 +37,11 @@ func environmentCommand() command {
 				}
 				return c.document(format.Map{{Name: "warren", Value: settings}})
 			}
-			parts := make([]string, len(all))
+			lines := make([]string, len(all))
 			for i, p := range all {
-				parts[i] = fmt.Sprintf("{%s,%s}", p.Name, strconv.Quote(p.Value))
+				lines[i] = config.Setting{Key: p.Name, Value: p.Value}.String()
 			}
-			print(c.env.Stdout, "[{warren,\n     ["+strings.Join(parts, ",\n      ")+"]}]\n")
-			return nil
+			return c.lines(lines)
 		}),
 	}
 }

@@ -116,6 +116,7 @@ func TestParseAccepts(t *testing.T) {
 			if !reflect.DeepEqual(got, want) {
 				t.Errorf("got\n%+v\nwant\n%+v", got, want)
 			}
+			checkSettings(t, got)
 		})
 	}
 }

@@ -187,9 +187,9 @@ func matchForeign(pattern, parts []string) bool {
 }
 
 // setForeign leaves a key aside with a warning, or refuses it.
-func (p *parser) setForeign(f foreignKey, s setting) {
-	if f.harmless != nil && !slices.Contains(f.harmless, s.value) {
-		text := fmt.Sprintf("%s: %q cannot be kept: %s", clip(s.key), clip(s.value), f.why)
+func (p *parser) setForeign(f foreignKey, s Setting) {
+	if f.harmless != nil && !slices.Contains(f.harmless, s.Value) {
+		text := fmt.Sprintf("%s: %q cannot be kept: %s", clip(s.Key), clip(s.Value), f.why)
 		if len(f.harmless) > 0 {
 			text += "; possible is " + strings.Join(f.harmless, ", ")
 		} else {
@@ -198,5 +198,5 @@ func (p *parser) setForeign(f foreignKey, s setting) {
 		p.fail(errors.New(text))
 		return
 	}
-	p.warn("%s has no effect: %s", clip(s.key), f.why)
+	p.warn("%s has no effect: %s", clip(s.Key), f.why)
 }

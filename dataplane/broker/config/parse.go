@@ -70,12 +70,12 @@ func Parse(file string, content []byte) (*Config, []Warning, error) {
 	}
 	for i, text := range strings.Split(string(content), "\n") {
 		p.line = i + 1
-		name, value, ok, err := parseLine(text)
+		s, ok, err := parseLine(text)
 		switch {
 		case err != nil:
 			p.fail(err)
 		case ok:
-			p.apply(setting{line: p.line, key: name, value: value})
+			p.apply(s)
 		}
 	}
 	p.finish()
@@ -103,15 +103,15 @@ func (p *parser) warn(format string, args ...any) {
 }
 
 // apply gives a setting to the key that it names.
-func (p *parser) apply(s setting) {
-	parts := splitKey(s.key)
+func (p *parser) apply(s Setting) {
+	parts := splitKey(s.Key)
 	for _, k := range p.table {
 		wild, ok := match(strings.Split(k.name, "."), parts)
 		if !ok {
 			continue
 		}
-		if err := k.set(p, wild, s.value); err != nil {
-			p.fail(fmt.Errorf("%s: %w", s.key, err))
+		if err := k.set(p, wild, s.Value); err != nil {
+			p.fail(fmt.Errorf("%s: %w", s.Key, err))
 		}
 		return
 	}
@@ -121,7 +121,7 @@ func (p *parser) apply(s setting) {
 			return
 		}
 	}
-	p.fail(fmt.Errorf("unknown key %q%s", clip(s.key), p.suggest(parts)))
+	p.fail(fmt.Errorf("unknown key %q%s", clip(s.Key), p.suggest(parts)))
 }
 
 // match compares the segments of a key with those of the table.

@@ -45,6 +45,7 @@ ssl_cert_login_san_index = 1
 	if !reflect.DeepEqual(c, want) {
 		t.Errorf("got\n%+v\nwant\n%+v", c, want)
 	}
+	checkSettings(t, c)
 	if c.ClientTLS.Password.String() != "(hidden)" {
 		t.Error("the password is shown")
 	}

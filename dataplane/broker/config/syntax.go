@@ -6,12 +6,23 @@ import (
 	"unicode/utf8"
 )
 
-// setting is one "key = value" of a file.
-type setting struct {
-	line  int
-	key   string // segments joined by '.', an escaped dot inside a segment kept as `\.`
-	value string
+// Setting is one "key = value" of a file.
+type Setting struct {
+	Key   string // segments joined by '.', an escaped dot inside a segment kept as `\.`
+	Value string
 }
+
+// String is the line of a file that says s, with quotes where the value needs them.
+func (s Setting) String() string {
+	value := s.Value
+	if value == "" || strings.TrimSpace(value) != value || strings.HasPrefix(value, "'") || strings.Contains(value, "#") {
+		value = "'" + value + "'"
+	}
+	return s.Key + " = " + value
+}
+
+// escape is the counterpart of splitKey for one segment.
+func escape(segment string) string { return strings.ReplaceAll(segment, ".", `\.`) }
 
 // parseLine reads one line of the sysctl-like format, as RabbitMQ's reader (cuttlefish) does:
 //
@@ -19,13 +30,13 @@ type setting struct {
 //	key = 'a value with # in it'
 //
 // ok is false for an empty line and a comment.
-func parseLine(text string) (key, value string, ok bool, err error) {
+func parseLine(text string) (s Setting, ok bool, err error) {
 	text = strings.TrimSpace(strings.TrimSuffix(text, "\r"))
 	if text == "" || text[0] == '#' {
-		return "", "", false, nil
+		return s, false, nil
 	}
 	if !utf8.ValidString(text) {
-		return "", "", false, fmt.Errorf("not UTF-8 text")
+		return s, false, fmt.Errorf("not UTF-8 text")
 	}
 	key, rest, found := strings.Cut(text, "=")
 	if !found {
@@ -33,17 +44,17 @@ func parseLine(text string) (key, value string, ok bool, err error) {
 		if text[0] == '[' || text[0] == '{' || text[0] == '%' {
 			hint = "; Erlang's terms, as in rabbitmq.config and advanced.config, are not read"
 		}
-		return "", "", false, fmt.Errorf("expected \"key = value\", found %q%s", clip(text), hint)
+		return s, false, fmt.Errorf("expected \"key = value\", found %q%s", clip(text), hint)
 	}
 	key = strings.TrimSpace(key)
 	if err := checkKey(key); err != nil {
-		return "", "", false, err
+		return s, false, err
 	}
-	value, err = parseValue(strings.TrimSpace(rest))
+	value, err := parseValue(strings.TrimSpace(rest))
 	if err != nil {
-		return "", "", false, fmt.Errorf("%s: %w", key, err)
+		return s, false, fmt.Errorf("%s: %w", key, err)
 	}
-	return key, value, true, nil
+	return Setting{key, value}, true, nil
 }
 
 func checkKey(key string) error {

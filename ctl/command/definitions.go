@@ -174,8 +174,9 @@ func readDefinitions(c *call) ([]byte, error) {
 	return text, nil
 }
 
-// parseDefinitions takes a file apart, in the order of an import.
-func parseDefinitions(text []byte) ([]admin.Definition, error) {
+// ParseDefinitions takes the text of a file of definitions apart, in the order of an import. The error says what is wrong with
+// the text.
+func ParseDefinitions(text []byte) ([]admin.Definition, error) {
 	if !json.Valid(text) {
 		return nil, errorf(exitDataErr, "Failed to deserialise input (format: JSON) (error: %s)", jsonFault(text))
 	}
@@ -221,7 +222,7 @@ func importDefinitions(ctx context.Context, c *call, node Client) error {
 	if err != nil {
 		return err
 	}
-	all, err := parseDefinitions(text)
+	all, err := ParseDefinitions(text)
 	if err != nil {
 		return err
 	}

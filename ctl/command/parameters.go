@@ -25,7 +25,7 @@ func parameterCommands() []command {
 
 func setParameterCommand() command {
 	return command{
-		name: "set_parameter", tools: []string{toolCtl}, group: groupParameters, summary: "Sets a runtime parameter, global or of a virtual host",
+		name: "set_parameter", tools: []string{toolCtl}, group: groupParameters, summary: "Gives a runtime parameter of a virtual host its value",
 		usage: "[--vhost <vhost>] <component_name> <name> <value>",
 		details: []string{
 			"<component_name>", "component name", "<name>", "parameter name (identifier)", "<value>", "parameter value",
@@ -86,7 +86,7 @@ func listParametersCommand() command {
 
 func setGlobalParameterCommand() command {
 	return command{
-		name: "set_global_parameter", tools: []string{toolCtl}, group: groupParameters, summary: "Sets a runtime parameter, global or of a virtual host",
+		name: "set_global_parameter", tools: []string{toolCtl}, group: groupParameters, summary: "Gives a global runtime parameter its value",
 		usage:   "<name> <value>",
 		details: []string{"<name>", "parameter name (identifier)", "<value>", "parameter value"},
 		guides:  []string{"parameters"}, least: 2, most: 2, running: true,

@@ -46,7 +46,7 @@ func (c *call) lines(all []string) error {
 }
 
 func osEnvCommand() command {
-	return aboutProcess("os_env", groupConfiguration, "Shows the environment variables of the node that begin with RABBITMQ_ or WARREN_", timeoutUsage,
+	return aboutProcess("os_env", groupConfiguration, "Shows the environment variables that the node looks at", timeoutUsage,
 		"Listing RabbitMQ-specific environment variables defined on node %s...", func(c *call, p admin.ProcessInfo) error {
 			if c.format != format.FormatJSON {
 				return c.lines(p.Environment)
@@ -120,7 +120,7 @@ func resolverInfoCommand() command {
 }
 
 func resolveHostnameCommand() command {
-	cmd := diagnostic("resolve_hostname", "Looks a host name up, on the node or here, as the node would",
+	cmd := diagnostic("resolve_hostname", "Looks a host name up as the node does",
 		"<hostname> [--address-family <ipv4 | ipv6>]", "", func(ctx context.Context, c *call, node Client) error {
 			network := map[string]string{"IPv4": "ip4", "IPv6": "ip6"}[addressFamily(c)]
 			all, err := node.Resolve(ctx, admin.HostQuery{Host: c.args[0], Network: network})
@@ -137,7 +137,6 @@ func resolveHostnameCommand() command {
 			return c.lines(all)
 		})
 	cmd.group, cmd.least, cmd.most, cmd.guides = groupConfiguration, 1, 1, nil
-	cmd.summary = "Resolves a hostname to a set of addresses, as the target node does"
 	cmd.flags = []flag{{"address-family", 0, flagText}}
 	cmd.check = func(c *call) error {
 		if f, ok := c.text["address-family"]; ok && !strings.EqualFold(f, "ipv4") && !strings.EqualFold(f, "ipv6") {

@@ -54,7 +54,7 @@ func quorumCommands() []command {
 func notQuorum(refused string) func(context.Context, *call, Client) error {
 	return func(ctx context.Context, c *call, node Client) error {
 		found := false
-		err := node.ListQueues(ctx, admin.QueueQuery{VHost: c.vhost}, func(q admin.QueueInfo) error {
+		err := node.ListQueues(ctx, admin.QueueQuery{VHost: c.vhost, Name: c.args[0]}, func(q admin.QueueInfo) error {
 			found = found || q.Name == c.args[0]
 			return nil
 		})

@@ -99,7 +99,7 @@ func deleteVHostCommand() command {
 func setVHostTagsCommand() command {
 	return command{
 		name: "set_vhost_tags", tools: []string{toolCtl}, group: "Virtual hosts", summary: "Replaces the tags of a virtual host",
-		usage: "<vhost> <tag> [...]", details: []string{"<vhost>", "name of the user", "<tags>", "tags, one argument each"},
+		usage: "<vhost> <tag> [...]", details: []string{"<vhost>", "Virtual host name", "<tags>", "tags, one argument each"},
 		guides: []string{"virtual-hosts"}, least: 1, most: anyNumber, running: true,
 		banner: line(func(c *call) string {
 			return fmt.Sprintf(`Setting tags for virtual host "%s" to %s ...`, c.args[0], bracketed(c.args[1:]))

@@ -57,14 +57,15 @@ func autocompleteCommand() command {
 	}
 }
 
+// COMMANDS in the scripts stands for the subcommands of warren, TOOLS for those of them that are tools.
 const bashCompletion = `# Completion of warren and the tools for bash: source <(warren completion bash)
 _warren() {
 	local words=("${COMP_WORDS[@]:1:COMP_CWORD-1}") tool=("${COMP_WORDS[0]}")
 	if [ "${COMP_WORDS[0]##*/}" = warren ]; then
 		if [ "$COMP_CWORD" = 1 ]; then
-			COMPREPLY=($(compgen -W "server cluster ctl queues diagnostics upgrade completion version" -- "$2")); return
+			COMPREPLY=($(compgen -W "COMMANDS" -- "$2")); return
 		fi
-		case ${COMP_WORDS[1]} in ctl|queues|diagnostics|upgrade) ;; *) return ;; esac
+		case ${COMP_WORDS[1]} in TOOLS) ;; *) return ;; esac
 		tool+=("${COMP_WORDS[1]}"); words=("${words[@]:1}")
 	fi
 	COMPREPLY=($("${tool[@]}" autocomplete -- "${words[@]}" "$2" 2>/dev/null))
@@ -79,9 +80,9 @@ _warren() {
 	tool=("${words[1]}"); before=("${(@)words[2,CURRENT-1]}")
 	if [[ ${words[1]:t} == warren ]]; then
 		if (( CURRENT == 2 )); then
-			compadd server cluster ctl queues diagnostics upgrade completion version; return
+			compadd COMMANDS; return
 		fi
-		[[ ${words[2]} == (ctl|queues|diagnostics|upgrade) ]] || return
+		[[ ${words[2]} == (TOOLS) ]] || return
 		tool+=("${words[2]}"); before=("${(@)before[2,-1]}")
 	fi
 	found=("${(@f)$("${tool[@]}" autocomplete -- "${before[@]}" "${words[CURRENT]}" 2>/dev/null)}")
@@ -94,14 +95,20 @@ func completionCommand(env Env) *cli.Command {
 	return &cli.Command{
 		Name: "completion", Usage: "print a script that completes command lines in bash or zsh", ArgsUsage: "bash|zsh",
 		Action: func(cc *cli.Context) error {
-			switch shell := cc.Args().First(); shell {
-			case "bash":
-				print(env.Stdout, bashCompletion)
-			case "zsh":
-				print(env.Stdout, zshCompletion)
-			default:
+			shell := cc.Args().First()
+			script, ok := map[string]string{"bash": bashCompletion, "zsh": zshCompletion}[shell]
+			if !ok {
 				return &cliUsageError{fmt.Sprintf("no completion for the shell %q; there are bash and zsh", shell)}
 			}
+			var all, tools []string
+			for _, c := range cc.App.Commands {
+				all = append(all, c.Name)
+				if _, ok := toolNames()[c.Name]; ok {
+					tools = append(tools, c.Name)
+				}
+			}
+			fill := strings.NewReplacer("COMMANDS", strings.Join(all, " "), "TOOLS", strings.Join(tools, "|"))
+			print(env.Stdout, fill.Replace(script))
 			return nil
 		},
 	}

@@ -21,6 +21,11 @@ func TestAutocomplete(t *testing.T) {
 		if r.status != exitOK || !strings.Contains(r.stdout, "autocomplete") {
 			t.Errorf("%s: %+v", shell, r)
 		}
+		for _, want := range []string{" client ", " completion ", "ctl|queues|diagnostics|upgrade"} {
+			if !strings.Contains(r.stdout, want) {
+				t.Errorf("%s: its script does not know %q:\n%s", shell, want, r.stdout)
+			}
+		}
 		if _, err := exec.LookPath(shell); err != nil {
 			continue
 		}

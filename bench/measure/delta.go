@@ -31,30 +31,19 @@ func deltaRun(ctx context.Context, t Target, p Params) (_ *Result, err error) {
 	if err != nil {
 		return nil, err
 	}
-	own, neighbour := startSide(g, t, queues[0], p, ConnectMaster, true), startSide(g, t, queues[1], p, ConnectMaster, false)
+	both := startSides(g, t, queues, p, ConnectMaster)
 	if err := g.Run(ctx, p.Warmup); err != nil {
 		return nil, err
 	}
-	own.before()
-	neighbour.before()
-	s, err := returnOf(ctx, g, t, p, queues[0].name, mirror, func() { own.cut(); neighbour.cut() })
+	both.before()
+	s, err := returnOf(ctx, g, t, p, queues[0].name, mirror, both.cut)
 	if err != nil {
 		return nil, err
 	}
-	s.Queue, s.Neighbour = own.after(), neighbour.after()
-	if err := g.StopPublishers(ctx, settleLimit); err != nil {
-		return nil, err
-	}
-	own.c.Stop()
-	<-own.c.Done()
 	p.Prove = false
-	if err := holdToWord(ctx, g, t, p, queues[0], s); err != nil {
+	if err := both.end(ctx, g, t, p, queues[0], s); err != nil {
 		return nil, err
 	}
-	neighbour.c.Stop()
-	<-neighbour.c.Done()
-	s.Queue.series(own)
-	s.Neighbour.series(neighbour)
 	r.Sync, r.Counts, r.Seconds = s, g.Counts(), s.Seconds
 	return r, nil
 }
@@ -107,43 +96,23 @@ func Rolling(ctx context.Context, t Target, p Params) (_ *Result, err error) {
 	}
 	defer func() { err = errors.Join(err, cleanUp(t, queues)) }()
 	r := &Result{Measurement: "rolling", Peer: t.Cluster.Name(), Version: t.Cluster.Version(), Queue: t.Kind, Start: time.Now(), Params: p}
-	pl := plan(t, queues, p)
-	for i := range pl.Publishers {
-		pl.Publishers[i].Reconnect = true
-	}
-	for i := range pl.Consumers {
-		pl.Consumers[i].Reconnect = true
-	}
-	g := load.Start(ctx, pl)
-	defer g.Close()
-	if err := g.Run(ctx, p.Warmup); err != nil {
-		return nil, err
-	}
-	g.Cut()
-	began, before := time.Now(), g.Counts()
 	nodes := len(t.Cluster.Nodes())
-	for i := range nodes {
-		if _, err := t.Cluster.StopNode(ctx, i); err != nil {
-			return nil, errors.Join(err, t.Cluster.StartNode(ctx, i))
+	err = interrupted(ctx, t, queues, p, r, &Failover{Failure: "rolling"}, func(*load.Group) error {
+		for i := range nodes {
+			if _, err := t.Cluster.StopNode(ctx, i); err != nil {
+				return errors.Join(err, t.Cluster.StartNode(ctx, i))
+			}
+			if err := t.Cluster.StartNode(ctx, i); err != nil {
+				return err
+			}
+			if _, err := awaitListed(ctx, t, queues[0].name, nodes-1); err != nil {
+				return err
+			}
 		}
-		if err := t.Cluster.StartNode(ctx, i); err != nil {
-			return nil, err
-		}
-		if _, err := awaitListed(ctx, t, queues[0].name, nodes-1); err != nil {
-			return nil, err
-		}
-	}
-	after := g.Counts()
-	confirms, endToEnd, _ := g.Cut()
-	r.Seconds = time.Since(began).Seconds()
-	r.ConfirmedPerSec = float64(after.Confirmed-before.Confirmed) / r.Seconds
-	r.DeliveredPerSec = float64(after.Delivered-before.Delivered) / r.Seconds
-	r.Confirm, r.EndToEnd = latency(confirms), latency(endToEnd)
-	if err := finish(ctx, g, p); err != nil {
+		return nil
+	})
+	if err != nil {
 		return nil, err
 	}
-	r.Counts = g.Counts()
-	r.Failover = outcome(g, "rolling", r.Counts)
-	r.ConfirmSeries, r.DeliverSeries = points(g.Publishers[0].Series()), points(g.Consumers[0].Series())
-	return r, g.Verify(after.Confirmed)
+	return r, nil
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"warren/bench/ledger"
 	"warren/bench/load"
 	"warren/bench/peer"
 )
@@ -65,6 +64,26 @@ func FailoverRun(ctx context.Context, t Target, p Params) (_ *Result, err error)
 	r := &Result{
 		Measurement: "failover", Peer: t.Cluster.Name(), Version: t.Cluster.Version(), Queue: t.Kind, Start: time.Now(), Params: p,
 	}
+	f, restore := &Failover{Failure: p.Failure}, func() error { return nil }
+	defer func() { err = errors.Join(err, restore()) }()
+	err = interrupted(ctx, t, queues, p, r, f, func(g *load.Group) (err error) {
+		if f.Led, err = leads(ctx, t, p.Victim, master); err != nil {
+			return err
+		}
+		if restore, err = fail(ctx, t, g, f, master); err != nil {
+			return err
+		}
+		return g.Run(ctx, p.Duration)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// interrupted lets a load run whose clients connect again elsewhere, and disturb take nodes away meanwhile. It writes into r and f what
+// that did to the clients and their messages. Lost is 0: a measurement that lost one gives no result, but load.ErrLost.
+func interrupted(ctx context.Context, t Target, queues []queue, p Params, r *Result, f *Failover, disturb func(*load.Group) error) error {
 	pl := plan(t, queues, p)
 	for i := range pl.Publishers {
 		pl.Publishers[i].Reconnect = true
@@ -75,45 +94,23 @@ func FailoverRun(ctx context.Context, t Target, p Params) (_ *Result, err error)
 	g := load.Start(ctx, pl)
 	defer g.Close()
 	if err := g.Run(ctx, p.Warmup); err != nil {
-		return nil, err
+		return err
 	}
-	g.Cut()
-	began, before := time.Now(), g.Counts()
-	led, err := leads(ctx, t, p.Victim, master)
-	if err != nil {
-		return nil, err
+	s := begin(g)
+	if err := disturb(g); err != nil {
+		return err
 	}
-	f, restore, err := fail(ctx, t, g, p, master)
-	defer func() { err = errors.Join(err, restore()) }()
-	if err != nil {
-		return nil, err
-	}
-	if err := g.Run(ctx, p.Duration); err != nil {
-		return nil, err
-	}
-	after := g.Counts()
-	confirms, endToEnd, _ := g.Cut()
-	r.Seconds = time.Since(began).Seconds()
-	r.ConfirmedPerSec = float64(after.Confirmed-before.Confirmed) / r.Seconds
-	r.DeliveredPerSec = float64(after.Delivered-before.Delivered) / r.Seconds
-	r.Confirm, r.EndToEnd = latency(confirms), latency(endToEnd)
+	after := s.end(r)
 	if err := finish(ctx, g, p); err != nil {
-		return nil, err
+		return err
 	}
-	r.Counts = g.Counts()
-	r.Failover = outcome(g, p.Failure, r.Counts)
-	r.Failover.FirstConfirm, r.Failover.FirstDelivery, r.Failover.Led = f.FirstConfirm, f.FirstDelivery, led
-	r.ConfirmSeries, r.DeliverSeries = points(g.Publishers[0].Series()), points(g.Consumers[0].Series())
-	return r, g.Verify(after.Confirmed)
-}
-
-// outcome is what a failure did to the messages. Lost is 0: a measurement that lost one gives no result.
-func outcome(g *load.Group, failure string, c ledger.Counts) *Failover {
-	f := &Failover{Failure: failure, Doubled: c.Doubled, Unmarked: c.Doubled - c.Redelivered}
+	r.Counts, r.Failover = g.Counts(), f
+	f.Doubled, f.Unmarked = r.Counts.Doubled, r.Counts.Doubled-r.Counts.Redelivered
 	for _, p := range g.Publishers {
 		f.Reconnects += p.Reconnects()
 	}
-	return f
+	r.ConfirmSeries, r.DeliverSeries = points(g.Publishers[0].Series()), points(g.Consumers[0].Series())
+	return g.Verify(after.Confirmed)
 }
 
 // masterOf finds the node of a queue's master among the cluster's nodes; if the broker does not say, it is where the queue was
@@ -169,9 +166,8 @@ func leads(ctx context.Context, t Target, which string, node int) (bool, error) 
 // ErrMoved: what was to be measured changed while it was prepared.
 var ErrMoved = errors.New("the leader has changed")
 
-// fail takes the master's node away and waits for a confirm and a delivery after that. restore brings the node back.
-func fail(ctx context.Context, t Target, g *load.Group, p Params, master int) (f *Failover, restore func() error, err error) {
-	f = &Failover{Failure: p.Failure}
+// fail takes the master's node away as f.Failure says, and waits for a confirm and a delivery after that. restore brings the node back.
+func fail(ctx context.Context, t Target, g *load.Group, f *Failover, master int) (restore func() error, err error) {
 	restore = func() error { return t.Cluster.StartNode(ctx, master) }
 	nothing := func() error { return nil }
 	mark := func(at time.Time) {
@@ -183,7 +179,7 @@ func fail(ctx context.Context, t Target, g *load.Group, p Params, master int) (f
 		}
 	}
 	var at time.Time
-	switch p.Failure {
+	switch f.Failure {
 	case FailKill:
 		// The mark may be set a moment after the kill: confirms of messages due after it take longer than that.
 		if at, err = t.Cluster.Kill(ctx, master); err == nil {
@@ -198,16 +194,16 @@ func fail(ctx context.Context, t Target, g *load.Group, p Params, master int) (f
 		}
 		restore = func() error { return t.Cluster.Resume(ctx, master) }
 	default:
-		return nil, nothing, fmt.Errorf("unknown failure %q", p.Failure)
+		return nothing, fmt.Errorf("unknown failure %q", f.Failure)
 	}
 	if err != nil {
-		return nil, nothing, err
+		return nothing, err
 	}
 	limited, cancel := context.WithTimeout(ctx, recoverLimit)
 	defer cancel()
 	confirm, delivery, err := awaitMark(limited, g)
 	f.FirstConfirm, f.FirstDelivery = ms(confirm), ms(delivery)
-	return f, restore, err
+	return restore, err
 }
 
 func awaitMark(ctx context.Context, g *load.Group) (confirm, delivery time.Duration, err error) {

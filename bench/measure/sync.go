@@ -125,6 +125,42 @@ func (b *Beside) series(s *side) {
 	b.ConfirmSeries, b.DeliverSeries = points(s.p.Series()), points(s.c.Series())
 }
 
+// sides are those of the queue that is synchronised and of its neighbour.
+type sides struct{ own, neighbour *side }
+
+// startSides starts them; the neighbour is the second of queues.
+func startSides(g *load.Group, t Target, queues []queue, p Params, connect string) sides {
+	return sides{startSide(g, t, queues[0], p, connect, true), startSide(g, t, queues[1], p, connect, false)}
+}
+
+func (b sides) cut() {
+	b.own.cut()
+	b.neighbour.cut()
+}
+
+func (b sides) before() {
+	b.own.before()
+	b.neighbour.before()
+}
+
+// end writes into s what the clients saw since before, ends them, and holds the broker to its word about q, which is own's queue.
+func (b sides) end(ctx context.Context, g *load.Group, t Target, p Params, q queue, s *Sync) error {
+	s.Queue, s.Neighbour = b.own.after(), b.neighbour.after()
+	if err := g.StopPublishers(ctx, settleLimit); err != nil {
+		return err
+	}
+	b.own.c.Stop()
+	<-b.own.c.Done()
+	if err := holdToWord(ctx, g, t, p, q, s); err != nil {
+		return err
+	}
+	b.neighbour.c.Stop()
+	<-b.neighbour.c.Done()
+	s.Queue.series(b.own)
+	s.Neighbour.series(b.neighbour)
+	return nil
+}
+
 // SyncRun fills a queue that has one copy, gives it mirrors that are not synchronised, synchronises them while a paced
 // publisher and consumer work on it and on a neighbour, and measures what these notice. Then it holds the broker to its word.
 // Error: ErrNotSynced, ErrNothingToSync, load.ErrLost, peer.ErrUnsupported.
@@ -147,34 +183,22 @@ func SyncRun(ctx context.Context, t Target, p Params) (_ *Result, err error) {
 		return nil, err
 	}
 	// Not on the first node: it is killed for the proof.
-	own, neighbour := startSide(g, t, queues[0], p, ConnectOther, true), startSide(g, t, queues[1], p, ConnectOther, false)
+	both := startSides(g, t, queues, p, ConnectOther)
 	if err := g.Run(ctx, min(time.Second, p.Warmup)); err != nil {
 		return nil, err
 	}
-	own.cut()
-	neighbour.cut()
+	both.cut()
 	if err := g.Run(ctx, p.Warmup); err != nil {
 		return nil, err
 	}
-	own.before()
-	neighbour.before()
-	s, err := synchronise(ctx, g, t, p, queues[0].name, func() { own.cut(); neighbour.cut() })
+	both.before()
+	s, err := synchronise(ctx, g, t, p, queues[0].name, both.cut)
 	if err != nil {
 		return nil, err
 	}
-	s.Queue, s.Neighbour = own.after(), neighbour.after()
-	if err := g.StopPublishers(ctx, settleLimit); err != nil {
+	if err := both.end(ctx, g, t, p, queues[0], s); err != nil {
 		return nil, err
 	}
-	own.c.Stop()
-	<-own.c.Done()
-	if err := holdToWord(ctx, g, t, p, queues[0], s); err != nil {
-		return nil, err
-	}
-	neighbour.c.Stop()
-	<-neighbour.c.Done()
-	s.Queue.series(own)
-	s.Neighbour.series(neighbour)
 	r.Sync, r.Counts, r.Seconds = s, g.Counts(), s.Seconds
 	return r, nil
 }

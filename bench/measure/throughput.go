@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"warren/bench/ledger"
 	"warren/bench/load"
 	"warren/bench/proc"
 )
@@ -38,27 +39,22 @@ func Throughput(ctx context.Context, t Target, p Params) (_ *Result, err error) 
 	if err != nil {
 		return nil, err
 	}
-	g.Cut()
 	watch, err := proc.Watch(pids)
 	if err != nil {
 		return nil, err
 	}
-	began, client, before := time.Now(), proc.Self(), g.Counts()
+	s, client := begin(g), proc.Self()
 	runErr := g.Run(ctx, p.Duration)
-	after, elapsed, client := g.Counts(), time.Since(began), proc.Self()-client
+	after := s.end(r)
+	client = proc.Self() - client
 	usage, err := watch.Stop()
 	if err := errors.Join(runErr, err); err != nil {
 		return nil, err
 	}
-	confirms, endToEnd, _ := g.Cut()
-	confirmed := after.Confirmed - before.Confirmed
-	r.Seconds = elapsed.Seconds()
-	r.ConfirmedPerSec = float64(confirmed) / r.Seconds
-	r.DeliveredPerSec = float64(after.Delivered-before.Delivered) / r.Seconds
-	r.Confirm, r.EndToEnd = latency(confirms), latency(endToEnd)
+	confirmed := after.Confirmed - s.before.Confirmed
 	r.use(usage, client, confirmed)
 	if confirmed == 0 {
-		return nil, fmt.Errorf("nothing was confirmed in %v", elapsed.Round(time.Millisecond))
+		return nil, fmt.Errorf("nothing was confirmed in %.3f s", r.Seconds)
 	}
 	if err := finish(ctx, g, p); err != nil {
 		return nil, err
@@ -68,6 +64,29 @@ func Throughput(ctx context.Context, t Target, p Params) (_ *Result, err error) 
 		r.GeneratorLate = max(r.GeneratorLate, ms(p.Late()))
 	}
 	return r, errors.Join(g.Refused(), g.Verify(after.Confirmed))
+}
+
+// span is a part of a load's time.
+type span struct {
+	g      *load.Group
+	began  time.Time
+	before ledger.Counts
+}
+
+// begin begins one, with figures of its own.
+func begin(g *load.Group) span {
+	g.Cut()
+	return span{g, time.Now(), g.Counts()}
+}
+
+// end writes into r how long the span was and what the clients saw in it.
+func (s span) end(r *Result) (after ledger.Counts) {
+	after, r.Seconds = s.g.Counts(), time.Since(s.began).Seconds()
+	confirms, endToEnd, _ := s.g.Cut()
+	r.ConfirmedPerSec = float64(after.Confirmed-s.before.Confirmed) / r.Seconds
+	r.DeliveredPerSec = float64(after.Delivered-s.before.Delivered) / r.Seconds
+	r.Confirm, r.EndToEnd = latency(confirms), latency(endToEnd)
+	return after
 }
 
 // finish stops the publishers and waits until all that was confirmed was delivered.

@@ -118,8 +118,8 @@ func failoverColumns() []column {
 		{"lost", "%.0f", func(r *measure.Result) float64 { return float64(r.Failover.Lost) }},
 		{"refused", "%.0f", func(r *measure.Result) float64 { return float64(r.Counts.Nacked) }},
 		{"doubled", "%.0f", func(r *measure.Result) float64 { return float64(r.Failover.Doubled) }},
-		{"the Raft leader too", "%.0f", func(r *measure.Result) float64 { return one(r.Failover.Led) }},
 		{"of these unmarked", "%.0f", func(r *measure.Result) float64 { return float64(r.Failover.Unmarked) }},
+		{"the Raft leader too", "%.0f", func(r *measure.Result) float64 { return one(r.Failover.Led) }},
 	}
 }
 

@@ -54,7 +54,7 @@
 //   - Progress of a sender from which nothing was received is not told: silence means the same. Nor is receipt alone (R3) while
 //     something that was received before is not durable at the members so far: the two go together once it is. Users are told
 //     in order what is complete, so they could do nothing with it; what it costs is that Stable, and with it the log and the
-//     sender's window (R10), wait for disks.
+//     sender's window (R10), wait for disks. For a message whose receipt the sender does wait for, users say so (Awaited).
 //   - Stable, and own messages that the user calls lazy, may wait for the next frame to the same member (Output.Lazy).
 //
 // # Wire format, version 1

@@ -391,6 +391,37 @@ func TestR3ReceiptGoesWithPersistence(t *testing.T) {
 	want(t, "sender", got[0], "n0:1:m", "progress 1/1", "n0:2:m", "progress 2/2", "n0:3:m", "progress 3/3")
 }
 
+// TestR3AwaitedReceipt: what the sender waits for by itself is told received at once though nothing before it is durable, and
+// costs one frame more per hop; what comes after it waits again.
+func TestR3AwaitedReceipt(t *testing.T) {
+	r := newRing(3, Config{})
+	r.settle()
+	got := deliveries(r, false)
+	record := r.user
+	r.user = func(i int, o Output) {
+		if o.Kind == Deliver && string(o.Payload) == "end" {
+			r.groups[i].Awaited(o.Sender, o.Number)
+		}
+		record(i, o)
+	}
+	send := func(payload string, c Class, frames int) {
+		t.Helper()
+		before := r.frames
+		if _, err := r.groups[0].Broadcast([]byte(payload), c); err != nil {
+			t.Fatal(err)
+		}
+		if r.settle(); r.frames-before != frames {
+			t.Errorf("%s: %d frames, want %d", payload, r.frames-before, frames)
+		}
+	}
+	send("m", Control, 2+2+2) // two hops of the message, of Progress, and of Stable
+	send("b", Bulk, 2)
+	send("c", Control, 2)
+	send("end", Control, 2+2+2)
+	send("d", Control, 2)
+	want(t, "sender", got[0], "n0:1:m", "progress 1/1", "n0:2:b", "n0:3:c", "n0:4:end", "progress 4/1", "n0:5:d")
+}
+
 // TestLazyMessages: only a frame that carries nothing but what nobody waits for may wait.
 func TestLazyMessages(t *testing.T) {
 	g := newRing(2, Config{})

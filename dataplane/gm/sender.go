@@ -30,6 +30,7 @@ type sender struct {
 	told           bool // R3: what the successor was told last, in this view and since its Start
 	toldRecv       uint64
 	toldPers       uint64
+	awaited        uint64 // its receipt is told without durability
 	fwd            uint64 // the successor has, or needs not, what is up to here
 	stableDirty    bool   // Stable is to be passed on
 	stableSent     uint64

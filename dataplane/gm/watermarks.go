@@ -36,6 +36,15 @@ func (g *Group) Persisted(m Member, upTo uint64) {
 	g.check()
 }
 
+// Awaited tells that sender waits for the receipt of its message number by all, whether or not anything before it is durable:
+// this member tells that receipt at once, not with durability. It takes that every member is told so by its user. Unknown
+// senders, and numbers that are told already, do nothing.
+func (g *Group) Awaited(sender Member, number uint64) {
+	if s := g.find(sender); s != nil && !g.expelled {
+		s.awaited = max(s.awaited, number)
+	}
+}
+
 // onProgress is R3 at the receiver.
 func (g *Group) onProgress(p *parsed) string {
 	for i := range p.items {
@@ -80,8 +89,9 @@ func (g *Group) flushProgress() {
 			continue
 		}
 		// Receipt alone is not told while something before it is not durable: it goes with that. Nobody can use it sooner, for what
-		// is complete is told to users in order.
-		if s.told && pers == s.toldPers && pers < recv {
+		// is complete is told to users in order, but for what the sender waits for by itself.
+		awaited := s.toldRecv < s.awaited && s.awaited <= recv
+		if s.told && pers == s.toldPers && pers < recv && !awaited {
 			continue
 		}
 		s.told, s.toldRecv, s.toldPers = true, recv, pers

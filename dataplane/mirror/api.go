@@ -19,6 +19,8 @@ type Ring interface {
 	Broadcast(class gm.Class, payload []byte) (number uint64, err error)
 	// Lazy says that nobody waits for the newest own message: it may leave a few milliseconds later, with others.
 	Lazy(number uint64)
+	// Awaited says that sender waits for the receipt of its message number by all, whatever of it is durable.
+	Awaited(sender gm.Member, number uint64)
 	// Persisted says that everything of sender up to number is durable here. Senders that have left are ignored.
 	Persisted(sender gm.Member, number uint64)
 	// Leave ends the membership; no output follows.

@@ -35,6 +35,12 @@ type rig struct {
 	cut       bool
 	lazy      []uint64
 	synced    []sentSync
+	awaited   []awaited
+}
+
+type awaited struct {
+	sender gm.Member
+	number uint64
 }
 
 type sentSync struct {
@@ -94,6 +100,7 @@ func (g *rig) JoinRing(gm.Member) (Ring, error) {
 }
 func (g *rig) Install(gm.View) error                    { return nil }
 func (g *rig) Lazy(n uint64)                            { g.lazy = append(g.lazy, n) }
+func (g *rig) Awaited(m gm.Member, n uint64)            { g.awaited = append(g.awaited, awaited{m, n}) }
 func (g *rig) Leave()                                   { g.ring = false }
 func (g *rig) Persisted(m gm.Member, n uint64)          { g.persisted[m] = n }
 func (g *rig) Propose(c Command)                        { g.proposed = append(g.proposed, c) }

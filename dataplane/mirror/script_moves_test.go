@@ -129,6 +129,9 @@ func TestTransfer(t *testing.T) {
 	h.role(Promoting)
 	h.hear(mA, encodeMasterEnds(1))
 	h.role(Master)
+	if !slices.Equal(h.awaited, []awaited{{mA, h.from[mA]}}) {
+		t.Fatalf("the old master must not wait for this disk: awaited %+v", h.awaited)
+	}
 
 	g.assign(2, 2, mB, 2, mA, mB) // the transfer has committed
 	g.role(Slave)

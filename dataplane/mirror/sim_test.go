@@ -252,6 +252,11 @@ func (r simRing) Persisted(m gm.Member, number uint64) {
 
 func (r simRing) Lazy(number uint64) { r.g.Lazy(number) }
 
+func (r simRing) Awaited(m gm.Member, number uint64) {
+	r.g.Awaited(m, number)
+	r.n.pump()
+}
+
 func (r simRing) Leave() { r.n.group, r.n.inbox, r.n.early = nil, nil, nil }
 
 // JoinRing implements Env.

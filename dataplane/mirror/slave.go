@@ -11,6 +11,9 @@ import (
 func (r *Replica) deliver(o gm.Output) error {
 	need := needNothing
 	err := decodeOps(o.Payload, &r.decoded, func(p *op) error {
+		if p.code == opMasterEnds {
+			r.ring.Awaited(o.Sender, o.Number) // a planned move waits for no disk
+		}
 		n, err := r.apply(o.Sender, p)
 		need = max(need, n)
 		return err

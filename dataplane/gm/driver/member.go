@@ -102,6 +102,13 @@ func (m *Member) Lazy(number uint64) {
 	}
 }
 
+// Awaited says that sender waits for the receipt of its message number, durable or not (gm.Group.Awaited).
+func (m *Member) Awaited(sender gm.Member, number uint64) {
+	if !m.left {
+		m.group.Awaited(sender, number)
+	}
+}
+
 // Persisted says that everything of sender up to number is durable here (R3). Unknown senders are ignored.
 func (m *Member) Persisted(sender gm.Member, upTo uint64) {
 	if !m.left {

@@ -209,7 +209,7 @@ func (c *queueCopy) EndBatch() {
 	}
 	// Not before syncStep, which reads from the disk and may be held up there for longer than a lease lasts.
 	if c.replica.Role() == mirror.Master {
-		c.leases.held = c.LeasesHeld()
+		c.askLeases()
 		c.leases.asked = true
 		defer func() { c.leases.asked = false }()
 	}
@@ -221,7 +221,13 @@ func (c *queueCopy) EndBatch() {
 		return
 	}
 	held := c.replica.Role() == mirror.Master && c.LeasesHeld()
-	outs, more, err := c.process.Flush(held)
+	outs, more, err := c.process.Flush(held, func() bool {
+		if held = c.askLeases(); !held { // it has read from the disk, too
+			c.log.Warn("a lease lapsed while messages were read; nothing of it is delivered, and the queue's nodes attach anew", "epoch", c.q.Epoch)
+			c.forgetLetters()
+		}
+		return held
+	})
 	if !c.check(err) {
 		return
 	}

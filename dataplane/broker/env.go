@@ -73,11 +73,16 @@ func (c *queueCopy) command(cmd mirror.Command) state.Command {
 }
 
 // LeasesHeld implements mirror.Env: the other members of the view and the joiners that were proposed have promised not to
-// act (metadata.md, never two masters). Within the end of a batch the answer is the one with which that began.
+// act (metadata.md, never two masters). Within the end of a batch the answer is the last of askLeases.
 func (c *queueCopy) LeasesHeld() bool {
 	if c.leases.asked {
 		return c.leases.held
 	}
+	return c.askLeases()
+}
+
+// askLeases looks at the clock.
+func (c *queueCopy) askLeases() bool {
 	until := time.Duration(math.MaxInt64)
 	for _, m := range c.q.Members {
 		if m.State == state.MemberUp && m.Node != c.life.self.Name {
@@ -87,7 +92,8 @@ func (c *queueCopy) LeasesHeld() bool {
 	for n := range c.joiners {
 		until = min(until, c.life.node.detector.HeldUntil(n.Name, n.Incarnation))
 	}
-	return until == math.MaxInt64 || bootTime() < until
+	c.leases.held = until == math.MaxInt64 || bootTime() < until
+	return c.leases.held
 }
 
 // IncarnationUp implements mirror.Env.

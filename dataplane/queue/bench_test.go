@@ -134,7 +134,7 @@ func (x *bench) turn(tb testing.TB) {
 		}
 	}
 	x.b.stable()
-	outs, _, err := x.proc.Flush(true)
+	outs, _, err := x.proc.Flush(true, held)
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -87,7 +87,7 @@ func (p *Process) serveGets() {
 			r.Get = &protocol.Deliver{Header: r.Header}
 			r.Get.Items = []protocol.DeliverItem{p.item(g.node, r.Get, 0, &e)}
 			if g.noAck {
-				p.remove([]backingqueue.Range{{First: e.Seq, Last: e.Seq}}, ReasonAcked)
+				p.drops.add(&e)
 			} else {
 				p.give(g.node, nil, &e)
 			}

@@ -247,12 +247,16 @@ func (p *Process) dispatch() (more bool) {
 		p.deliver(c, &e)
 		p.activate(c)
 	}
+	return more
+}
+
+// delivered tells the Backing what leaves now.
+func (p *Process) delivered() {
 	if len(p.marks) > 0 && p.active() {
 		p.fail("mark messages delivered", p.b.Delivered(p.marks))
 	}
-	p.remove(p.drops, ReasonAcked)
-	p.marks, p.drops = nil, nil
-	return more
+	p.remove(p.drops.ranges, ReasonAcked)
+	p.marks, p.drops = nil, drops{}
 }
 
 // unget puts c back at the head of its line: it was not its fault.
@@ -273,11 +277,24 @@ func (p *Process) deliver(c *consumer, e *backingqueue.Entry) {
 	n.deliverBytes += size
 	n.deliver.Items = append(n.deliver.Items, p.item(n, n.deliver, c.args.ID, e))
 	if c.args.NoAck {
-		p.drops = addRange(p.drops, e.Seq)
+		p.drops.add(e)
 		return
 	}
 	c.unacked++
 	p.give(n, c, e)
+}
+
+// drops are messages that are acknowledged as soon as they leave.
+type drops struct {
+	ranges   []backingqueue.Range
+	messages int
+	bytes    int64 // bodies
+}
+
+func (d *drops) add(e *backingqueue.Entry) {
+	d.ranges = addRange(d.ranges, e.Seq)
+	d.messages++
+	d.bytes += int64(len(e.Message.Body))
 }
 
 // give notes that n has the message.

@@ -7,7 +7,7 @@
 // A Process is a deterministic core: no goroutine, lock, clock or socket. Its owner goroutine hands it messages (Handle),
 // what the metadata say (SetNodes, Promote, Suspend, Resign) and the Backing's events, and takes the outputs with Flush,
 // which alone delivers: so nothing is delivered, confirmed or released unless the owner has just seen that the master holds
-// its leases (metadata.md, "Never two masters").
+// its leases (metadata.md, "Never two masters"), and sees it again after what was delivered has been read.
 //
 // What is outstanding, who consumes, and what is ready is never stored: after each promotion the nodes tell it
 // (attach.go), and only when every node that is up has attached does anything become ready (mirroring.md, "Failover, as a client sees

@@ -31,6 +31,7 @@ type fake struct {
 	lossyUpTo map[backingqueue.OriginID]uint64 // promoted without being synchronised: what its table had
 	publishes int                              // unpersisted
 	closed    int
+	read      func() // called by Get; nil: nothing
 }
 
 type fakeKey struct {
@@ -264,6 +265,9 @@ func (f *fake) Find(id backingqueue.OriginID, number uint64) (uint64, bool) {
 }
 
 func (f *fake) Get(seq uint64) (backingqueue.Entry, bool, error) {
+	if f.read != nil {
+		f.read()
+	}
 	e, ok := f.entries[seq]
 	return e, ok, nil
 }

@@ -10,7 +10,7 @@ import (
 func (p *Process) limited() bool { return p.set.MaxLength.Set || p.set.MaxBytes.Set }
 
 func (p *Process) readyBytes() int64 {
-	return max(0, p.b.Stats().Bytes-p.unackedBytes-p.dyingBytes)
+	return max(0, p.b.Stats().Bytes-p.unackedBytes-p.dyingBytes-p.drops.bytes)
 }
 
 // exceeded tells whether so many messages and bytes more than are ready would be too much.

@@ -143,7 +143,7 @@ type Process struct {
 	stable      Op
 	outs        []Output
 	marks       []backingqueue.Range // to be marked delivered
-	drops       []backingqueue.Range // delivered without acknowledgement
+	drops       drops                // delivered without acknowledgement
 	defects     uint64
 	nextHeldRun int
 }
@@ -221,7 +221,7 @@ func (p *Process) reset() {
 	p.gets, p.deferred, p.frozenBy = nil, nil, nil
 	p.lastOp, p.stable = 0, 0
 	p.outs = nil
-	p.marks, p.drops = nil, nil
+	p.marks, p.drops = nil, drops{}
 	p.toldHad, p.toldGone = false, false
 }
 
@@ -270,6 +270,14 @@ func (p *Process) Promote(b Backing, epoch uint64, fresh bool) error {
 	}
 	p.openGate()
 	return p.settled()
+}
+
+// anew begins the term again. Its operations go on where they are: what was done may not be stable yet.
+func (p *Process) anew() error {
+	last, stable := p.lastOp, p.stable
+	err := p.Promote(p.b, p.epoch, false)
+	p.lastOp, p.stable = max(p.lastOp, last), max(p.stable, stable)
+	return err
 }
 
 // HadConsumers says that the metadata remember a consumer of an auto-delete queue.
@@ -345,9 +353,10 @@ func (p *Process) LinkDown(id protocol.NodeID) {
 }
 
 // Flush returns the outputs in order, after having delivered what is ready as far as consumers have room. allowed is
-// false while the master does not hold its leases: then nothing is delivered and the outputs wait. more: there is more to
-// deliver at once; call again.
-func (p *Process) Flush(allowed bool) (outs []Output, more bool, err error) {
+// false while the master does not hold its leases: then nothing is delivered and the outputs wait. Reading messages may take
+// longer than a lease lasts, so still is asked whether the leases are held before what was delivered leaves; if not, nothing
+// leaves, the outputs are forgotten, and the nodes attach anew, as after a promotion. more: there is more to deliver at once; call again.
+func (p *Process) Flush(allowed bool, still func() bool) (outs []Output, more bool, err error) {
 	if p.err != nil || !allowed {
 		return nil, false, p.err
 	}
@@ -355,6 +364,10 @@ func (p *Process) Flush(allowed bool) (outs []Output, more bool, err error) {
 		more = p.work()
 		p.autoDelete()
 		p.unused()
+		if p.err == nil && len(p.outs) > 0 && !still() {
+			return nil, false, p.anew()
+		}
+		p.delivered()
 	}
 	if p.err != nil {
 		return nil, false, p.err

@@ -169,7 +169,7 @@ func (p *Process) next() (backingqueue.Entry, bool) {
 }
 
 func (p *Process) readyCount() int {
-	return max(0, p.b.Stats().Messages-len(p.unacked)-len(p.dying))
+	return max(0, p.b.Stats().Messages-len(p.unacked)-len(p.dying)-p.drops.messages)
 }
 
 // addRange adds seq to the ranges, growing the last where it can.

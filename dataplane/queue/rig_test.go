@@ -35,6 +35,9 @@ func nid(name string) protocol.NodeID { return protocol.NodeID{Name: name, Incar
 
 func ch(n uint64) origin.Channel { return origin.Channel{Connection: 1, Channel: n} }
 
+// held is a lease that lasts.
+func held() bool { return true }
+
 func newRig(t *testing.T, opt queue.Options) *rig {
 	r := &rig{
 		t: t, opt: opt, proc: queue.New(opt), epoch: 1, master: "a", atts: map[string]*origin.Attachment{},
@@ -128,7 +131,7 @@ func (r *rig) run() {
 			}
 		}
 		r.proc.SetTime(r.now)
-		outs, more, err := r.proc.Flush(true)
+		outs, more, err := r.proc.Flush(true, held)
 		r.must(err)
 		for _, o := range outs {
 			switch o.Kind {

@@ -280,7 +280,7 @@ func TestLeases(t *testing.T) {
 	}
 	r.b.advance(len(r.b.log))
 	for range 2 {
-		outs, more, err := r.proc.Flush(false)
+		outs, more, err := r.proc.Flush(false, held)
 		if len(outs) > 0 || more || err != nil {
 			t.Fatalf("without leases: %d outputs, %v, %v", len(outs), more, err)
 		}
@@ -289,6 +289,32 @@ func TestLeases(t *testing.T) {
 		t.Errorf("%+v", r.proc.Counters())
 	}
 	r.want("b1 t m2", "c1 confirmed 1-2")
+}
+
+// What was read while a lease lapsed does not leave, and counts as delivered only when it does; nor does what was to leave with it.
+func TestLeaseLapsesWhileReading(t *testing.T) {
+	r := newRig(t, queue.Options{})
+	r.consume("b", 1, origin.Consume{Tag: "t "})
+	r.pub("c", 1, "m1")
+	r.want("b1 t m1")
+	if _, err := r.atts["c"].Publish(ch(1), message.Message{Body: []byte("m2")}); err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range r.atts["c"].Outputs() {
+		r.must(r.proc.Handle(nid("c"), o.Message))
+	}
+	r.b.advance(len(r.b.log))
+	lapsed := false
+	r.b.read = func() { lapsed = true }
+	outs, more, err := r.proc.Flush(true, func() bool { return !lapsed })
+	if len(outs) > 0 || more || err != nil || !lapsed {
+		t.Fatalf("%d outputs, %v, %v; lapsed %v", len(outs), more, err, lapsed)
+	}
+	r.want("b1 t m2")
+	r.stable()
+	r.want("c1 confirmed 1-2")
+	r.ack("b", 1, "m1", "m2")
+	r.wantHeld("")
 }
 
 // A caller that gave up is not answered, and what the call brings goes back.
@@ -343,7 +369,7 @@ func TestBackingFails(t *testing.T) {
 	if !errors.Is(err, boom) {
 		t.Errorf("handle: %v", err)
 	}
-	if outs, _, err := p.Flush(true); len(outs) > 0 || !errors.Is(err, boom) {
+	if outs, _, err := p.Flush(true, held); len(outs) > 0 || !errors.Is(err, boom) {
 		t.Errorf("flush: %d outputs, %v", len(outs), err)
 	}
 }

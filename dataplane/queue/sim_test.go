@@ -362,7 +362,10 @@ func (s *sim) flush(allowed bool) {
 	for more := true; more; {
 		var outs []queue.Output
 		var err error
-		outs, more, err = s.proc.Flush(allowed)
+		outs, more, err = s.proc.Flush(allowed, func() bool {
+			allowed = s.calm || s.r.IntN(20) > 0
+			return allowed
+		})
 		s.must(err)
 		if !allowed && len(outs) > 0 {
 			s.fatalf("flushed without leases")

@@ -72,14 +72,11 @@ func (r *Replica) apply(sender gm.Member, p *op) (need, error) {
 		return needNothing, nil
 	case opOriginOpened:
 		return needNothing, r.open(p.ref, p.number, p.id)
-	}
-	if p.code == opSyncStart {
+	case opSyncStart:
 		r.applySyncStart(sender, p)
 		return needNothing, nil
-	}
-	if p.code == opSyncEnd {
-		now, err := r.applySyncEnd(p)
-		return needFor(now, needNow), err
+	case opSyncEnd:
+		return r.applySyncEnd(p)
 	}
 	s := r.origin.byRef[p.ref]
 	switch {

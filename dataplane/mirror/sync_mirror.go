@@ -54,25 +54,25 @@ func (r *Replica) applySyncStart(sender gm.Member, p *op) {
 }
 
 // applySyncEnd ends a synchronisation; a copy that it names has all that the master holds below its baseline.
-func (r *Replica) applySyncEnd(p *op) (need bool, err error) {
+func (r *Replica) applySyncEnd(p *op) (need, error) {
 	if !named(p.members, r.self) {
 		if p.flags&flagOver != 0 && r.incoming != nil && r.incoming.id == p.number {
 			r.incoming = nil
 		}
-		return false, nil
+		return needNothing, nil
 	}
 	r.incoming, r.missing, r.unknown = nil, 0, false
 	if !r.meta.unreconciled {
-		return true, nil
+		return needNow, nil
 	}
 	if p.flags&flagDrained != 0 && r.meta.baseline > 0 {
 		if _, _, err := r.drop([]backingqueue.Range{{First: 0, Last: r.meta.baseline - 1}}); err != nil {
-			return false, err
+			return needNothing, err
 		}
 	}
 	r.from, r.verified = r.meta.baseline, r.meta.baseline
 	r.meta.unreconciled = false
-	return true, r.saveMeta()
+	return needNow, r.saveMeta()
 }
 
 // offerStep tells the master the next part of what this copy holds below its baseline.

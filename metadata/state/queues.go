@@ -69,9 +69,8 @@ func (s *State) placeQueue(index uint64, q *Queue, c *DeclareQueue) *Error {
 	return nil
 }
 
-// redeclareQueue compares a declaration with the queue that is there, in RabbitMQ's order: access, state, flags, arguments.
 // Redeclare is the answer to a declaration of a queue that is there: whether it is the same, or what differs, with RabbitMQ's
-// words.
+// words and in its order: access, state, flags, arguments. It changes nothing.
 func Redeclare(q *Queue, c *DeclareQueue) Result {
 	if q.Exclusive != c.Exclusive || q.Exclusive && q.Owner != c.Owner {
 		return refused(CodeLocked, KindQueue, c.Vhost, c.Name)

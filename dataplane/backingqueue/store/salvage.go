@@ -58,8 +58,9 @@ type AsideSet struct {
 	Label
 	Noted     bool // false: Label is not known, and perhaps the queue still has the messages
 	Messages  int
-	Bytes     int64 // of bodies
-	Published int   // how many of Messages have been published again
+	Bytes     int64  // of bodies
+	Published int    // how many of Messages have been published again
+	last      uint64 // position of the last of them
 }
 
 func (s *Store) writeNote(dir string, id backingqueue.ID, l Label, messages int, bytes int64) error {
@@ -119,7 +120,7 @@ func (s *Store) asideSet(name string) (set AsideSet, ok bool, err error) {
 	if _, err = s.readJSON(set.Path+"/"+progressFile, &p, &p.Version); err != nil {
 		return set, false, err
 	}
-	set.Published = p.Messages
+	set.Published, set.last = p.Messages, p.Last
 	if set.Noted {
 		set.Label, set.Messages, set.Bytes = Label{n.VHost, n.Name, n.Why}, n.Messages, n.Bytes
 		return set, true, nil

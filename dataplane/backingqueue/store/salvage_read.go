@@ -23,7 +23,6 @@ type Aside struct {
 
 	s      *Store
 	places []asidePlace
-	last   uint64 // published up to here
 	file   vfs.File
 	opened uint32
 }
@@ -63,11 +62,7 @@ func (s *Store) openAside(name string) (*Aside, error) {
 	} else if err != nil {
 		return nil, err
 	}
-	var p asideProgress
-	if _, err := s.readJSON(set.Path+"/"+progressFile, &p, &p.Version); err != nil {
-		return nil, err
-	}
-	a := &Aside{Set: set, s: s, last: p.Last}
+	a := &Aside{Set: set, s: s}
 	if a.places, a.Damage, err = s.scanAside(set.Path); errors.Is(err, fs.ErrNotExist) {
 		return nil, backingqueue.ErrNotFound
 	}
@@ -75,14 +70,14 @@ func (s *Store) openAside(name string) (*Aside, error) {
 }
 
 // Restart forgets what was published again: Messages begins with the first. It is durable with the next Mark.
-func (a *Aside) Restart() { a.last, a.Set.Published = 0, 0 }
+func (a *Aside) Restart() { a.Set.last, a.Set.Published = 0, 0 }
 
 // Messages are the messages that Mark has not told of, in order.
 func (a *Aside) Messages() iter.Seq2[backingqueue.Entry, error] {
 	return func(yield func(backingqueue.Entry, error) bool) {
 		i := 0
 		if a.Set.Published > 0 {
-			i = sort.Search(len(a.places), func(i int) bool { return a.places[i].seq > a.last })
+			i = sort.Search(len(a.places), func(i int) bool { return a.places[i].seq > a.Set.last })
 		}
 		for ; i < len(a.places); i++ {
 			e, err := a.read(a.places[i])
@@ -122,8 +117,8 @@ func (a *Aside) read(p asidePlace) (backingqueue.Entry, error) {
 
 // Mark says that n more messages, up to position last, have been published again; it returns when that is durable.
 func (a *Aside) Mark(last uint64, n int) error {
-	a.last, a.Set.Published = last, a.Set.Published+n
-	b, err := json.Marshal(asideProgress{asideVersion, a.last, a.Set.Published})
+	a.Set.last, a.Set.Published = last, a.Set.Published+n
+	b, err := json.Marshal(asideProgress{asideVersion, a.Set.last, a.Set.Published})
 	if err != nil {
 		return fmt.Errorf("mark what was published again: %w", err)
 	}

@@ -52,7 +52,7 @@ func (p *Process) expireHeads() {
 
 // Wake is when, in Unix milliseconds, the next Flush is due though nothing else happens; 0: never.
 func (p *Process) Wake() int64 {
-	if !p.active() || p.state != serving || p.frozenBy != nil {
+	if !p.delivers() {
 		return 0
 	}
 	at := p.nextExpiry

@@ -360,7 +360,7 @@ func (p *Process) Flush(allowed bool, still func() bool) (outs []Output, more bo
 	if p.err != nil || !allowed {
 		return nil, false, p.err
 	}
-	if p.state == serving && p.frozenBy == nil {
+	if p.delivers() {
 		more = p.work()
 		p.autoDelete()
 		p.unused()
@@ -379,7 +379,7 @@ func (p *Process) Flush(allowed bool, still func() bool) (outs []Output, more bo
 
 // Due tells whether an event of the Backing since the last Flush gave something to do: then Flush must be called again.
 func (p *Process) Due() bool {
-	return p.err == nil && (len(p.outs) > 0 || p.state == serving && p.frozenBy == nil && p.lettersDue())
+	return p.err == nil && (len(p.outs) > 0 || p.delivers() && p.lettersDue())
 }
 
 // work delivers, and does what follows from what could not be delivered.
@@ -444,6 +444,9 @@ func (p *Process) Counters() Counters {
 
 // Serving reports whether every node has attached, so that messages are delivered.
 func (p *Process) Serving() bool { return p.state == serving }
+
+// delivers reports whether messages may be given to consumers: a deletion that is prepared holds them.
+func (p *Process) delivers() bool { return p.active() && p.state == serving && p.frozenBy == nil }
 
 func (p *Process) active() bool {
 	return p.err == nil && (p.state == gathering || p.state == serving)

@@ -6,13 +6,14 @@ import (
 	"io"
 	"slices"
 	"sync"
+
+	"warren/dataplane/feed"
 )
 
 // Limits of what is kept.
 const (
 	MaxLines = 10_000
 	maxBytes = 2 << 20
-	maxQueue = 1000 // lines that wait for one who follows; what comes when there are more, that one misses
 )
 
 // Line is one line of the log without its newline. Missed is how many before it one who follows was too slow for.
@@ -21,23 +22,18 @@ type Line struct {
 	Missed int
 }
 
-type follower struct {
-	queue  chan Line
-	missed int
-}
-
 // Tail keeps the last lines that were written through it. It may be used from any goroutine.
 type Tail struct {
 	out io.Writer
 
-	mu        sync.Mutex
-	lines     []string // oldest first
-	bytes     int
-	followers map[*follower]struct{}
+	mu    sync.Mutex
+	lines []string // oldest first
+	bytes int
+	feed  feed.Feed[string]
 }
 
 // New makes a tail of what is written to out.
-func New(out io.Writer) *Tail { return &Tail{out: out, followers: map[*follower]struct{}{}} }
+func New(out io.Writer) *Tail { return &Tail{out: out} }
 
 // Write writes to the log itself and remembers the lines; its error is that of the former.
 func (t *Tail) Write(b []byte) (int, error) {
@@ -51,14 +47,7 @@ func (t *Tail) remember(b []byte) {
 	for line := range bytes.SplitSeq(bytes.TrimSuffix(b, []byte{'\n'}), []byte{'\n'}) {
 		text := string(line)
 		t.lines, t.bytes = append(t.lines, text), t.bytes+len(text)
-		for f := range t.followers {
-			select {
-			case f.queue <- Line{text, f.missed}:
-				f.missed = 0
-			default:
-				f.missed++
-			}
-		}
+		t.feed.Send(text)
 	}
 	drop := max(0, len(t.lines)-MaxLines)
 	for _, line := range t.lines[:drop] {
@@ -75,34 +64,23 @@ func (t *Tail) remember(b []byte) {
 func (t *Tail) Last(n int) []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	return t.last(n)
+}
+
+func (t *Tail) last(n int) []string {
 	return slices.Clone(t.lines[max(0, len(t.lines)-max(n, 0)):])
 }
 
 // Follow calls row for the last n lines and then for those that come, without a gap between, until ctx ends (nil) or row fails.
 func (t *Tail) Follow(ctx context.Context, n int, row func(Line) error) error {
-	f := &follower{queue: make(chan Line, maxQueue)}
 	t.mu.Lock()
-	last := slices.Clone(t.lines[max(0, len(t.lines)-max(n, 0)):])
-	t.followers[f] = struct{}{}
+	last, f := t.last(n), t.feed.Follow()
 	t.mu.Unlock()
-	defer func() {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		delete(t.followers, f)
-	}()
+	defer f.Close()
 	for _, text := range last {
 		if err := row(Line{Text: text}); err != nil {
 			return err
 		}
 	}
-	for {
-		select {
-		case line := <-f.queue:
-			if err := row(line); err != nil {
-				return err
-			}
-		case <-ctx.Done():
-			return nil
-		}
-	}
+	return f.Each(ctx, func(text string, missed int) error { return row(Line{text, missed}) })
 }

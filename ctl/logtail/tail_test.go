@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+
+	"warren/dataplane/feed"
 )
 
 func TestLast(t *testing.T) {
@@ -60,8 +62,8 @@ func TestFollow(t *testing.T) {
 		fmt.Fprint(tail, "c\n")
 		synctest.Wait()
 		cancel()
-		if err := <-done; err != nil || !slices.Equal(got, []string{"b", "c"}) || len(tail.followers) != 0 {
-			t.Errorf("%q, %v, %d followers left", got, err, len(tail.followers))
+		if err := <-done; err != nil || !slices.Equal(got, []string{"b", "c"}) || tail.feed.Followed() {
+			t.Errorf("%q, %v, a follower left: %v", got, err, tail.feed.Followed())
 		}
 	})
 }
@@ -83,7 +85,7 @@ func TestSlowFollower(t *testing.T) {
 			})
 		}()
 		synctest.Wait()
-		for range maxQueue + 51 { // one is in the follower's hands
+		for range feed.MaxQueue + 51 { // one is in the follower's hands
 			fmt.Fprintln(tail, "line")
 			synctest.Wait()
 		}

@@ -2,9 +2,9 @@ package broker
 
 import (
 	"context"
-	"sync"
 	"time"
 
+	"warren/dataplane/feed"
 	"warren/metadata/state"
 )
 
@@ -25,67 +25,29 @@ type HappeningField struct {
 	Value any
 }
 
-// maxHappenings wait for a watcher; what comes when there are more, it misses.
-const maxHappenings = 1000
-
-type onlooker struct {
-	queue  chan Happening
-	missed int
-}
-
 // happenings hands events to those who watch.
-type happenings struct {
-	mu        sync.Mutex
-	onlookers map[*onlooker]struct{}
-}
+type happenings struct{ feed feed.Feed[Happening] }
 
 // Watch calls row for what happens on this node, until ctx ends (nil) or row fails.
 func (n *Node) Watch(ctx context.Context, row func(Happening) error) error {
-	w := &onlooker{queue: make(chan Happening, maxHappenings)}
-	h := &n.happenings
-	h.mu.Lock()
-	if h.onlookers == nil {
-		h.onlookers = map[*onlooker]struct{}{}
-	}
-	h.onlookers[w] = struct{}{}
-	h.mu.Unlock()
-	defer func() {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		delete(h.onlookers, w)
-	}()
-	for {
-		select {
-		case e := <-w.queue:
-			if err := row(e); err != nil {
-				return err
-			}
-		case <-ctx.Done():
-			return nil
-		}
-	}
+	w := n.happenings.feed.Follow()
+	defer w.Close()
+	return w.Each(ctx, func(h Happening, missed int) error {
+		h.Missed = missed
+		return row(h)
+	})
 }
 
-// tell hands an event to the onlookers; it never waits. fields are names and values in turn.
+// tell hands an event to those who watch; it never waits. fields are names and values in turn.
 func (h *happenings) tell(name string, fields ...any) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if len(h.onlookers) == 0 {
+	if !h.feed.Followed() {
 		return
 	}
 	e := Happening{Name: name, At: time.Now()}
 	for i := 0; i+1 < len(fields); i += 2 {
 		e.Fields = append(e.Fields, HappeningField{fields[i].(string), fields[i+1]})
 	}
-	for w := range h.onlookers {
-		e.Missed = w.missed
-		select {
-		case w.queue <- e:
-			w.missed = 0
-		default:
-			w.missed++
-		}
-	}
+	h.feed.Send(e)
 }
 
 // change tells what a change of the metadata means to an operator.

@@ -89,21 +89,11 @@ func TestMemoryIsBounded(t *testing.T) {
 	c.Configure(1, "vm_memory_high_watermark.absolute = "+strconv.Itoa(limit))
 	c.StartNode(1)
 	declareQueue(t, c, 1, "flood")
-	conn, err := amqp.Dial(c.URI(1))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	ch, err := conn.Channel()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := ch.Confirm(false); err != nil {
-		t.Fatal(err)
-	}
+	ch := channelOn(t, c, 1)
 	body, peak := make([]byte, size), 0
 	var last *amqp.DeferredConfirmation
 	for i := range messages {
+		var err error
 		last, err = ch.PublishWithDeferredConfirmWithContext(context.Background(), "", "flood", false, false,
 			amqp.Publishing{DeliveryMode: amqp.Persistent, Body: body})
 		if err != nil {

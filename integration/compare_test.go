@@ -136,15 +136,9 @@ func settled(t *testing.T, c *cluster.Cluster, line compared, got, want string) 
 // makeSame declares the same objects in both clusters.
 func makeSame(t *testing.T, uri string) {
 	t.Helper()
-	conn, err := amqp.Dial(uri)
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := dial(t, uri)
 	defer conn.Close()
-	ch, err := conn.Channel()
-	if err != nil {
-		t.Fatal(err)
-	}
+	ch := channelOf(t, conn)
 	if err := ch.Confirm(false); err != nil {
 		t.Fatal(err)
 	}

@@ -132,16 +132,7 @@ func (l *load) underWayOf(t *testing.T, node int) {
 // TestWholeClusterStops stops all nodes at once, and one after the other, and starts them in another order each time.
 func TestWholeClusterStops(t *testing.T) {
 	c := cluster.Start(t, 3)
-	c.Ctl(1, "set_policy", "ha-all", "^ha", `{"ha-mode":"all"}`)
-	want := map[string]map[string]map[int]bool{}
-	for i, queue := range []string{"ha.orders", "plain.orders"} {
-		declareQueue(t, c, i+1, queue)
-		p := newPublisher("p1")
-		if p.run(c.URI(3), queue, 1000); p.err != nil {
-			t.Fatal(p.err)
-		}
-		want[queue] = map[string]map[int]bool{"p1": p.confirmed}
-	}
+	want := mirroredAndNot(t, c, 1000)
 	began := time.Now()
 	var all sync.WaitGroup
 	for i := 1; i <= c.Nodes; i++ {

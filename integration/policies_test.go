@@ -199,15 +199,7 @@ func secondVhost(t *testing.T, c *cluster.Cluster) {
 	c.Ctl(1, "add_vhost", "v2")
 	c.Ctl(1, "set_permissions", "-p", "v2", "guest", ".*", ".*", ".*")
 	c.Ctl(1, "set_policy", "-p", "v2", "pair", "^p[.]", `{"ha-mode":"exactly","ha-params":2}`)
-	conn, err := amqp.Dial(c.URI(2) + "v2")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	ch, err := conn.Channel()
-	if err != nil {
-		t.Fatal(err)
-	}
+	ch := channelOf(t, dial(t, c.URI(2)+"v2"))
 	declareWith(t, ch, "p.all", nil)
 	declareWith(t, ch, "own", nil)
 	listed := func() string {

@@ -25,19 +25,27 @@ func TestMasterStopsInGoodOrder(t *testing.T) {
 	}
 }
 
-// TestPowerFailure kills all nodes at once, with a queue that is mirrored and one that is not.
-func TestPowerFailure(t *testing.T) {
-	c := cluster.Start(t, 3)
+// mirroredAndNot makes a queue on node 1 that is mirrored and one on node 2 that is not, each with so many messages; it returns
+// what was confirmed of each queue.
+func mirroredAndNot(t *testing.T, c *cluster.Cluster, messages int) map[string]map[string]map[int]bool {
+	t.Helper()
 	c.Ctl(1, "set_policy", "ha-all", "^ha", `{"ha-mode":"all"}`)
-	want := map[string]map[string]map[int]bool{}
+	confirmed := map[string]map[string]map[int]bool{}
 	for i, queue := range []string{"ha.orders", "plain.orders"} {
 		declareQueue(t, c, i+1, queue)
 		p := newPublisher("p1")
-		if p.run(c.URI(3), queue, 2000); p.err != nil {
+		if p.run(c.URI(3), queue, messages); p.err != nil {
 			t.Fatal(p.err)
 		}
-		want[queue] = map[string]map[int]bool{"p1": p.confirmed}
+		confirmed[queue] = map[string]map[int]bool{"p1": p.confirmed}
 	}
+	return confirmed
+}
+
+// TestPowerFailure kills all nodes at once, with a queue that is mirrored and one that is not.
+func TestPowerFailure(t *testing.T) {
+	c := cluster.Start(t, 3)
+	want := mirroredAndNot(t, c, 2000)
 	for i := 1; i <= c.Nodes; i++ {
 		c.Kill(i)
 	}

@@ -141,22 +141,11 @@ func (f *follower) run() {
 
 // follow returns nil when it was told to stop.
 func (f *follower) follow(uri string) error {
-	conn, err := amqp.Dial(uri)
+	conn, deliveries, err := consumeFrom(uri, "orders", 200)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	ch, err := conn.Channel()
-	if err == nil {
-		err = ch.Qos(200, 0, false)
-	}
-	if err != nil {
-		return err
-	}
-	deliveries, err := ch.Consume("orders", "", false, false, false, false, nil)
-	if err != nil {
-		return err
-	}
 	for {
 		select {
 		case <-f.stop:

@@ -9,23 +9,14 @@ import (
 	"syscall"
 	"testing"
 
-	amqp "github.com/rabbitmq/amqp091-go"
-
 	"warren/integration/cluster"
 )
 
 // changeMetadata declares and deletes so many queues through node i.
 func changeMetadata(t *testing.T, c *cluster.Cluster, i, count int) {
 	t.Helper()
-	conn, err := amqp.Dial(c.URI(i))
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn, ch := dialChannel(t, c, i)
 	defer conn.Close()
-	ch, err := conn.Channel()
-	if err != nil {
-		t.Fatal(err)
-	}
 	for k := range count {
 		name := fmt.Sprintf("passing%d", k)
 		if _, err := ch.QueueDeclare(name, false, false, false, false, nil); err != nil {

@@ -99,24 +99,34 @@ func (s *stream) publish(uri, queue string) error {
 	return nil
 }
 
+// consumeFrom opens a connection with one consumer, which has to acknowledge. Close the connection where there is no error.
+func consumeFrom(uri, queue string, prefetch int) (*amqp.Connection, <-chan amqp.Delivery, error) {
+	conn, err := amqp.Dial(uri)
+	if err != nil {
+		return nil, nil, err
+	}
+	var deliveries <-chan amqp.Delivery
+	ch, err := conn.Channel()
+	if err == nil {
+		err = ch.Qos(prefetch, 0, false)
+	}
+	if err == nil {
+		deliveries, err = ch.Consume(queue, "", false, false, false, false, nil)
+	}
+	if err != nil {
+		_ = conn.Close() // the server may have closed it
+		return nil, nil, err
+	}
+	return conn, deliveries, nil
+}
+
 // consume acknowledges everything until stop is closed and all that was confirmed has come.
 func (s *stream) consume(uri, queue string, stop <-chan struct{}) error {
-	conn, err := amqp.Dial(uri)
+	conn, deliveries, err := consumeFrom(uri, queue, 100)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	ch, err := conn.Channel()
-	if err == nil {
-		err = ch.Qos(100, 0, false)
-	}
-	if err != nil {
-		return err
-	}
-	deliveries, err := ch.Consume(queue, "", false, false, false, false, nil)
-	if err != nil {
-		return err
-	}
 	timeout := (<-chan time.Time)(nil)
 	for {
 		s.mu.Lock()

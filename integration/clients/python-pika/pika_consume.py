@@ -11,6 +11,18 @@ def fill(c, q, *bodies):
         c.publish(q, body)
 
 
+def two_consumers(c, *limits):
+    """A queue of six messages and a channel that sets these limits and then consumes from it twice."""
+    q = c.declare("q")
+    fill(c, q, *["m%d" % i for i in range(6)])
+    ch = c.connection.channel()
+    for limit in limits:
+        ch.basic_qos(**limit)
+    consumer(ch, q, "a")
+    consumer(ch, q, "b")
+    return q, ch
+
+
 @scenario("consume.simple", mirrored=True)
 def _(c):
     q = c.declare("q")
@@ -88,13 +100,7 @@ def _(c):
 
 @scenario("consume.prefetch-global", mirrored=True)
 def _(c):
-    q = c.declare("q")
-    fill(c, q, *["m%d" % i for i in range(6)])
-    ch = c.connection.channel()
-    ch.basic_qos(prefetch_count=3, global_qos=True)
-    ch.basic_qos(prefetch_count=2)
-    consumer(ch, q, "a")
-    consumer(ch, q, "b")
+    q, ch = two_consumers(c, {"prefetch_count": 3, "global_qos": True}, {"prefetch_count": 2})
     c.collect(ch, 4)
     c.depth(q, 2)
     ch.basic_ack(4, multiple=True)
@@ -125,13 +131,7 @@ def _(c):
 
 @scenario("consume.prefetch-global-last", mirrored=True)
 def _(c):
-    q = c.declare("q")
-    fill(c, q, *["m%d" % i for i in range(6)])
-    ch = c.connection.channel()
-    ch.basic_qos(prefetch_count=2)
-    ch.basic_qos(prefetch_count=3, global_qos=True)
-    consumer(ch, q, "a")
-    consumer(ch, q, "b")
+    q, ch = two_consumers(c, {"prefetch_count": 2}, {"prefetch_count": 3, "global_qos": True})
     c.collect(ch, 3)
     ch.basic_ack(2, multiple=True)
     c.collect(ch, 5)
@@ -141,12 +141,7 @@ def _(c):
 
 @scenario("consume.prefetch-global-two")
 def _(c):
-    q = c.declare("q")
-    fill(c, q, *["m%d" % i for i in range(6)])
-    ch = c.connection.channel()
-    ch.basic_qos(prefetch_count=3, global_qos=True)
-    consumer(ch, q, "a")
-    consumer(ch, q, "b")
+    q, ch = two_consumers(c, {"prefetch_count": 3, "global_qos": True})
     c.collect(ch, 3)
     c.depth(q, 3)
 

@@ -71,26 +71,25 @@ def _():
     say("after a pause", 0.5 < time.monotonic() - begun < 5)
 
 
-@scenario("tune.limits")
-def _():
-    for tuned in ({"channel_max": 1}, {"channel_max": 2047}, {"frame_max": 4096}, {"heartbeat": 65535}):
+def open_tuned(*answers):
+    """Opens a connection for each answer to connection.tune."""
+    for tuned in answers:
         say(tuned)
         wire = Wire()
         wire.start()
         wire.tune(**tuned)
         wire.open()
         wire.tell("connection.open-ok", limit=4)
+
+
+@scenario("tune.limits")
+def _():
+    open_tuned({"channel_max": 1}, {"channel_max": 2047}, {"frame_max": 4096}, {"heartbeat": 65535})
 
 
 @scenario("tune.beyond-limits")
 def _():
-    for tuned in ({"channel_max": 2048}, {"channel_max": 0}, {"frame_max": 131073}, {"frame_max": 0}):
-        say(tuned)
-        wire = Wire()
-        wire.start()
-        wire.tune(**tuned)
-        wire.open()
-        wire.tell("connection.open-ok", limit=4)
+    open_tuned({"channel_max": 2048}, {"channel_max": 0}, {"frame_max": 131073}, {"frame_max": 0})
 
 
 @scenario("open.twice")

@@ -18,11 +18,7 @@ import (
 
 const hang = time.Minute // bounds hangs; what an issue promises is measured, not asserted
 
-func TestMain(m *testing.M) {
-	code := m.Run()
-	cluster.Cleanup()
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { os.Exit(cluster.Main(m)) }
 
 var mirrorAll = []string{"set_policy", "ha-all", "^", `{"ha-mode":"all"}`, "--apply-to", "all"}
 

@@ -37,6 +37,9 @@ func buildBinary() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("make a directory for the binary: %w", err)
 	}
+	if err := startGuard(dir); err != nil {
+		return "", errors.Join(err, os.RemoveAll(dir))
+	}
 	bin := filepath.Join(dir, "warren")
 	cmd := exec.Command("go", append(append([]string{"build"}, raceFlags...), "-o", bin, "warren/ctl/warren")...)
 	cmd.Env = append(os.Environ(), cgo)
@@ -49,13 +52,6 @@ func buildBinary() (string, error) {
 		}
 	}
 	return bin, nil
-}
-
-// Cleanup removes the binary that tests built; call it at the end of TestMain.
-func Cleanup() {
-	if bin, err := build(); err == nil {
-		_ = os.RemoveAll(filepath.Dir(bin))
-	}
 }
 
 // Binary is the path of the warren binary under test.
@@ -134,6 +130,9 @@ func (c *Cluster) Upgrade(binary string) string {
 func Prepare(t testing.TB, n int) *Cluster {
 	t.Helper()
 	c := &Cluster{Dir: t.TempDir(), Nodes: n, bin: Binary(t), t: t}
+	if err := protect(c.Dir); err != nil {
+		t.Fatal(err)
+	}
 	c.Offset = freeOffset(t, n)
 	layout := fmt.Sprintf(`{"version":1,"nodes":%d,"port_offset":%d}`, n, c.Offset)
 	if err := os.WriteFile(filepath.Join(c.Dir, "cluster.json"), []byte(layout), 0o600); err != nil {
@@ -222,7 +221,9 @@ func (c *Cluster) command(ctx context.Context, args ...string) *exec.Cmd {
 }
 
 // env gives the cluster a registry of nodes of its own, so that clusters with the same node names do not meet.
-func (c *Cluster) env() []string { return append(os.Environ(), "XDG_RUNTIME_DIR="+c.Dir) }
+func (c *Cluster) env() []string { return append(os.Environ(), registryEnv+c.Dir) }
+
+const registryEnv = "XDG_RUNTIME_DIR="
 
 // alarms in a log say that a node has a defect, whatever a test looks at.
 var alarms = []string{"DATA RACE", "panic: ", "fatal error: ", "something that the protocol excludes was seen", "is damaged"}
